@@ -1,0 +1,33 @@
+//! The vocabulary of the whole router: numbers with a meaning, block identity, KV events and the
+//! invariants that every layer shares.
+//!
+//! Nothing here knows a clock, a socket or a metric. A number that crosses a crate boundary has one of
+//! these types, so that blocks cannot be added to tokens and a content hash cannot stand in for a chained one.
+
+#![forbid(unsafe_code)]
+
+mod block;
+mod event;
+mod hash;
+pub mod invariants;
+mod load;
+mod namespace;
+mod phase;
+mod prehashed;
+mod quantity;
+mod report;
+mod worker;
+
+pub use block::{BlockSize, ZeroBlockSize};
+pub use event::{EngineHash, EventBatch, KvEvent, StoredBlocks, Tier};
+pub use hash::{BlockContents, BlockHash, PrefixHasher, PromptBlocks, SequenceHash};
+pub use load::WorkerLoad;
+pub use namespace::Namespace;
+pub use phase::Phase;
+pub use prehashed::{FoldHasher, PrehashedMap};
+pub use quantity::{Blocks, Tokens};
+pub use report::{Figure, ReportSource, WorkerReport};
+pub use worker::{AttemptId, DpRank, ModelName, RankSlot, WorkerId, WorkerRank};
+
+/// One id of a model's tokenizer.
+pub type TokenId = u32;

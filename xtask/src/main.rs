@@ -1,0 +1,67 @@
+//! Development tasks: `cargo xtask test` sets up what the tests need and runs everything that must pass.
+//!
+//! A task is a file here and not a shell script so that it is checked by the compiler, reads the same on every machine,
+//! and needs nothing but the tools that the project itself needs. Dependencies stay few: each of them delays every task.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool speaks to its user")]
+
+mod cache;
+mod lint;
+mod peers;
+mod shell;
+mod test;
+mod tokenizer;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Development tasks of kvroute")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Runs everything that must pass: format, lints, docs, structure, licences, tests with their real peers.
+    Test(test::Options),
+    /// Checks the rules of structure that the compiler does not know.
+    Lint,
+    /// Sets up the real peers of the tests and prints their environment, to be used as `eval "$(cargo xtask peers)"`.
+    Peers,
+    /// Trains the demo tokenizer from its corpus and makes the demo model of llama.cpp around it.
+    TrainTokenizer {
+        /// Write nothing; fail if the committed files are not what training gives.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Test(options) => test::run(&options),
+        Task::Lint => lint::run(),
+        Task::Peers => print_peers(),
+        Task::TrainTokenizer { check } => tokenizer::train(check),
+    }
+}
+
+fn print_peers() -> Result<()> {
+    for (name, value) in peers::set_up()?.environment() {
+        println!("export {name}='{}'", value.display());
+    }
+    Ok(())
+}
