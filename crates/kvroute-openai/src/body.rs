@@ -1,0 +1,84 @@
+//! Reads a whole, unstreamed response.
+
+use bytes::Bytes;
+
+use crate::Observation;
+use crate::response::{read_part, without_engine_data};
+
+/// What a whole response said, and what the client gets of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyScan {
+    /// The response without the private `engine_data`; the very same bytes when there was none.
+    pub forward: Bytes,
+    /// What was seen, in the order of the wire. Empty for a body that is no JSON object.
+    pub observations: Vec<Observation>,
+}
+
+// === impl BodyScan ===
+
+impl BodyScan {
+    /// Reads a body. One that cannot be read passes as it is.
+    pub fn read(body: Bytes) -> Self {
+        let mut observations = Vec::new();
+        let text = std::str::from_utf8(&body).unwrap_or_default();
+        let forward = match read_part(text, &mut observations) {
+            Some(part) if part.engine_data.is_some() => {
+                without_engine_data(text, part).map_or_else(|| Bytes::from_static(b"{}"), Bytes::from)
+            }
+            _ => body,
+        };
+        Self { forward, observations }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kvroute_core::{Figure, ReportSource, WorkerReport};
+
+    use super::*;
+    use crate::{FinishReason, TokenCounts};
+
+    #[test]
+    fn a_whole_answer_tells_content_end_usage_and_reuse() {
+        let body = Bytes::from_static(
+            br#"{"choices":[{"index":1,"message":{"content":"x"},"finish_reason":"stop"}],
+                "usage":{"prompt_tokens":179,"completion_tokens":6,"prompt_tokens_details":{"cached_tokens":160}}}"#,
+        );
+        let scan = BodyScan::read(body.clone());
+        assert_eq!(scan.forward, body);
+        let report = WorkerReport {
+            source: ReportSource::Usage,
+            prompt: Figure::Count(179),
+            reused: Figure::Count(160),
+        };
+        assert_eq!(
+            scan.observations,
+            [
+                Observation::Content { choice: 1 },
+                Observation::Finish { choice: 1, reason: FinishReason::Stop },
+                Observation::Usage(TokenCounts { prompt: Some(179), completion: Some(6) }),
+                Observation::Report(report),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_private_report_is_taken_out_and_nothing_else() {
+        let body =
+            r#"{"id":"é", "engine_data": {"kv_cache_hit":{"prompt_tokens":5,"reused_tokens":0}}, "x":1.50}"#;
+        let scan = BodyScan::read(Bytes::from(body));
+        assert_eq!(scan.forward, r#"{"id":"é", "x":1.50}"#);
+        assert_eq!(scan.observations.len(), 1);
+        assert_eq!(BodyScan::read(Bytes::from_static(b"{\"engine_data\":1}")).forward, "{}");
+    }
+
+    #[test]
+    fn what_is_no_json_passes() {
+        for body in ["", "Internal Server Error", "{\"usage\":{\"prompt_tokens\":1", "\u{feff}{}"] {
+            let scan = BodyScan::read(Bytes::from(body));
+            assert_eq!((scan.forward, scan.observations), (Bytes::from(body), Vec::new()));
+        }
+        let binary = Bytes::from_static(b"\xff\xfe{}");
+        assert_eq!(BodyScan::read(binary.clone()).forward, binary);
+    }
+}

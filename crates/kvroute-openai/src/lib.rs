@@ -1,0 +1,26 @@
+//! The OpenAI wire as far as the router needs it: a few request fields, server-sent events, usage and
+//! engine reports, and edits of JSON in place.
+//!
+//! Bytes are the truth here. What the router does not have to change is forwarded as it came, so number
+//! forms, key order and unknown fields survive.
+
+#![forbid(unsafe_code)]
+
+mod body;
+mod endpoint;
+mod error;
+mod json;
+mod observation;
+mod prompt;
+mod request;
+mod response;
+mod stream;
+
+pub use body::BodyScan;
+pub use endpoint::Endpoint;
+pub use error::{ErrorBody, RequestError};
+pub use json::{JsonError, JsonKind, JsonReader};
+pub use observation::{FinishReason, Observation, TokenCounts};
+pub use prompt::{ChatPrompt, Prompt, RawJson};
+pub use request::{ClientRequest, UpstreamEdits};
+pub use stream::{StreamScanner, UsageChunk};

@@ -1,0 +1,191 @@
+//! A client's request: the fields that the router reads, and the body that goes upstream.
+//!
+//! The body is walked once. What the router needs is copied out, the chat stays where it is as a slice of the
+//! body, and the place where usage would be injected is noted down, so that sending the request upstream (and
+//! again, after a retry) costs no further look at it.
+
+mod chat;
+mod completion;
+mod fields;
+mod injection;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use self::chat::ChatFields;
+use self::injection::Injection;
+use crate::{Endpoint, JsonKind, JsonReader, Prompt, RequestError};
+
+/// A request that was read once. Everything that is not listed here passes upstream untouched.
+#[derive(Clone, Debug)]
+pub struct ClientRequest {
+    /// Where it was sent.
+    pub endpoint: Endpoint,
+    /// The model asked for. Engines accept its absence, so the router decides.
+    pub model: Option<String>,
+    /// Whether the answer is a stream of events.
+    pub stream: bool,
+    /// Whether the client itself asked for usage in the stream.
+    pub include_usage: bool,
+    /// Number of answers (`n`), at least 1.
+    pub choices: u32,
+    /// The bound of generated tokens (`max_completion_tokens`, else `max_tokens`), where it is not negative.
+    pub max_tokens: Option<u64>,
+    /// Tenant salt that separates caches; empty counts as absent when hashing.
+    pub cache_salt: Option<String>,
+    /// What is to be tokenized.
+    pub prompt: Prompt,
+    /// Whether `prompt` held two or more prompts, whose reuse some engines report only for the last.
+    pub prompt_list: bool,
+    /// Whether a message holds images, audio or anything else whose tokens cannot be told from the request.
+    pub has_multimodal: bool,
+    body: Bytes,
+    injection: Injection,
+    model_at: Option<Range<usize>>,
+}
+
+/// What changes in a body on its way to the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UpstreamEdits<'a> {
+    /// Sets `stream_options.include_usage` to true if the request [lacks it](ClientRequest::lacks_usage).
+    pub inject_usage: bool,
+    /// Replaces the model's name: an alias is known to the router only.
+    pub model: Option<&'a str>,
+}
+
+/// What was read so far; a repeated key overwrites what its first occurrence said.
+#[derive(Debug, Default)]
+struct Fields {
+    model: Option<String>,
+    model_at: Option<Range<usize>>,
+    stream: bool,
+    include_usage: bool,
+    injection: Option<Injection>,
+    choices: Option<u32>,
+    max_tokens: Option<u64>,
+    max_completion_tokens: Option<u64>,
+    cache_salt: Option<String>,
+    add_special_tokens: Option<bool>,
+    chat: ChatFields,
+    prompt: Option<Prompt>,
+}
+
+// === impl ClientRequest ===
+
+impl ClientRequest {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// Names the field, what is wrong with it and the remedy; always status 400. Whether the model exists is
+    /// not judged here.
+    pub fn parse(endpoint: Endpoint, body: Bytes) -> Result<Self, RequestError> {
+        let text = std::str::from_utf8(&body).map_err(|error| not_utf8(&error))?;
+        let mut reader = JsonReader::new(text);
+        let kind = reader.kind()?;
+        if kind != JsonKind::Object {
+            let message = format!("body is {}; send a JSON object", kind.noun());
+            return Err(RequestError::invalid_json(message));
+        }
+        let mut fields = Fields::default();
+        reader.object(|member, key| fields.read(endpoint, member, key, &body))?;
+        let end = reader.position() - 1;
+        reader.finish()?;
+        let injection = fields.injection.take().unwrap_or_else(|| Injection::new_options(end));
+        fields.into_request(endpoint, injection, body)
+    }
+
+    /// The body as the client sent it.
+    pub const fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// Whether usage would have to be injected: a stream whose client did not ask for usage.
+    /// The same answer decides whether [`StreamScanner`](crate::StreamScanner) takes it out again.
+    pub const fn lacks_usage(&self) -> bool {
+        self.stream && !self.include_usage
+    }
+
+    /// The body that goes to the engine: the client's own bytes, edited in place.
+    pub fn upstream_body(&self, edits: UpstreamEdits<'_>) -> Bytes {
+        let usage = (edits.inject_usage && self.lacks_usage()).then(|| self.injection.edit());
+        let model = edits.model.zip(self.model_at.clone());
+        let model = model.map(|(name, at)| (at, Cow::Owned(serde_json::Value::from(name).to_string())));
+        injection::splice(&self.body, [usage, model])
+    }
+}
+
+fn not_utf8(error: &std::str::Utf8Error) -> RequestError {
+    let place = error.valid_up_to();
+    RequestError::invalid_json(format!("body is not valid UTF-8 at byte {place}; send JSON in UTF-8"))
+}
+
+// === impl Fields ===
+
+impl Fields {
+    fn read(
+        &mut self,
+        endpoint: Endpoint,
+        reader: &mut JsonReader<'_>,
+        key: &str,
+        body: &Bytes,
+    ) -> Result<(), RequestError> {
+        match key {
+            "model" => {
+                reader.kind()?;
+                let start = reader.position();
+                self.model = fields::string(reader, "model")?;
+                self.model_at = Some(start..reader.position());
+            }
+            "stream" => self.stream = fields::boolean(reader, "stream")?.unwrap_or(false),
+            "stream_options" => {
+                let (include_usage, injection) = injection::read_options(reader)?;
+                self.include_usage = include_usage;
+                self.injection = Some(injection);
+            }
+            "n" => self.choices = fields::choices(reader)?,
+            "max_tokens" => self.max_tokens = fields::token_bound(reader, "max_tokens")?,
+            "max_completion_tokens" => {
+                self.max_completion_tokens = fields::token_bound(reader, "max_completion_tokens")?;
+            }
+            "cache_salt" => self.cache_salt = fields::string(reader, "cache_salt")?,
+            "add_special_tokens" => self.add_special_tokens = fields::boolean(reader, "add_special_tokens")?,
+            "prompt" if endpoint == Endpoint::Completions => self.prompt = completion::read_prompt(reader)?,
+            _ if endpoint == Endpoint::ChatCompletions => self.chat.read(reader, key, body)?,
+            _ => drop(reader.skip()?),
+        }
+        Ok(())
+    }
+
+    fn into_request(
+        self,
+        endpoint: Endpoint,
+        injection: Injection,
+        body: Bytes,
+    ) -> Result<ClientRequest, RequestError> {
+        let has_multimodal = self.chat.has_multimodal;
+        let prompt = match endpoint {
+            Endpoint::ChatCompletions => Prompt::Chat(self.chat.into_prompt(self.add_special_tokens)?),
+            Endpoint::Completions => completion::finish_prompt(self.prompt, self.add_special_tokens)?,
+        };
+        Ok(ClientRequest {
+            endpoint,
+            model: self.model,
+            stream: self.stream,
+            include_usage: self.include_usage,
+            choices: self.choices.unwrap_or(1),
+            max_tokens: self.max_completion_tokens.or(self.max_tokens),
+            cache_salt: self.cache_salt,
+            prompt_list: prompt.count() > 1,
+            prompt,
+            has_multimodal,
+            body,
+            injection,
+            model_at: self.model_at,
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! Where `stream_options.include_usage` goes into a body that lacks it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::fields::{boolean, wrong_type};
+use crate::{JsonKind, JsonReader, RequestError};
+
+/// An edit of the body: these bytes become that text.
+#[derive(Clone, Debug)]
+pub(super) struct Injection {
+    replaced: Range<usize>,
+    text: &'static str,
+}
+
+// === impl Injection ===
+
+impl Injection {
+    /// For a body without the field: a further member before the brace that closes it at `end`. There is always
+    /// a member before it, because a request without a prompt is refused.
+    pub(super) const fn new_options(end: usize) -> Self {
+        Self { replaced: end..end, text: r#","stream_options":{"include_usage":true}"# }
+    }
+
+    /// The bytes that it replaces, and by what.
+    pub(super) fn edit(&self) -> Edit {
+        (self.replaced.clone(), Cow::Borrowed(self.text))
+    }
+}
+
+/// Bytes that become a text.
+pub(super) type Edit = (Range<usize>, Cow<'static, str>);
+
+/// Applies edits that do not overlap; without any, the very same bytes.
+pub(super) fn splice<const N: usize>(body: &Bytes, edits: [Option<Edit>; N]) -> Bytes {
+    let mut edits: Vec<_> = edits.into_iter().flatten().collect();
+    if edits.is_empty() {
+        return body.clone();
+    }
+    edits.sort_unstable_by_key(|(replaced, _)| replaced.start);
+    let added: usize = edits.iter().map(|(_, text)| text.len()).sum();
+    let mut edited = Vec::with_capacity(body.len() + added);
+    let mut done = 0;
+    for (replaced, text) in edits {
+        edited.extend_from_slice(&body[done..replaced.start]);
+        edited.extend_from_slice(text.as_bytes());
+        done = replaced.end;
+    }
+    edited.extend_from_slice(&body[done..]);
+    Bytes::from(edited)
+}
+
+/// Reads `stream_options`: whether usage was asked for, and where to ask for it.
+pub(super) fn read_options(reader: &mut JsonReader<'_>) -> Result<(bool, Injection), RequestError> {
+    let kind = reader.kind()?;
+    let start = reader.position();
+    match kind {
+        JsonKind::Null => {
+            reader.null()?;
+            let replaced = start..reader.position();
+            Ok((false, Injection { replaced, text: r#"{"include_usage":true}"# }))
+        }
+        JsonKind::Object => read_object(reader),
+        other => Err(wrong_type("stream_options", other, "an object")),
+    }
+}
+
+fn read_object(reader: &mut JsonReader<'_>) -> Result<(bool, Injection), RequestError> {
+    let mut include_usage = false;
+    let mut value_at = None;
+    let mut empty = true;
+    reader.object(|member, key| {
+        empty = false;
+        if key != "include_usage" {
+            member.skip()?;
+            return Ok(());
+        }
+        member.kind()?;
+        let start = member.position();
+        include_usage = boolean(member, "stream_options.include_usage")?.unwrap_or(false);
+        value_at = Some(start..member.position());
+        Ok::<(), RequestError>(())
+    })?;
+    let end = reader.position() - 1;
+    let injection = match value_at {
+        Some(replaced) => Injection { replaced, text: "true" },
+        None if empty => Injection { replaced: end..end, text: r#""include_usage":true"# },
+        None => Injection { replaced: end..end, text: r#","include_usage":true"# },
+    };
+    Ok((include_usage, injection))
+}

@@ -1,0 +1,206 @@
+//! Reads a stream of server-sent events while it passes.
+//!
+//! Bytes go out as they came in. Only a `data:` line whose end has not arrived yet is held back, because until
+//! then nobody can tell whether it has to be taken out; a client could not have used half an event anyway.
+//! A line that never ends stops being looked at, so memory stays bounded.
+
+mod forward;
+mod line;
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+
+use self::forward::Forward;
+use self::line::Verdict;
+use crate::{ErrorBody, Observation};
+
+/// What happens to the usage-only chunk (`choices: []`) of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageChunk {
+    /// The client asked for it: every byte passes.
+    Forward,
+    /// The router asked for it: taken out, with its blank line.
+    Withhold,
+}
+
+/// Splits a stream into lines under any chunking, reads the few fields that matter, and says what to forward.
+#[derive(Debug)]
+pub struct StreamScanner {
+    usage_chunk: UsageChunk,
+    place: Place,
+    /// The start of a `data:` line whose end has not arrived.
+    held: Vec<u8>,
+    /// Lines of the current event were forwarded, and its blank line was not yet.
+    event_open: bool,
+    /// The blank line that comes next belongs to an event that was taken out.
+    swallow_blank: bool,
+    done: bool,
+}
+
+/// Where in a line the stream stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// At its start, or inside one that is held back.
+    Line,
+    /// Inside one that is being forwarded unread.
+    Passing,
+    /// Behind a carriage return that ended it; a line feed would still be part of that ending.
+    AfterReturn {
+        /// Whether the line was forwarded.
+        forwarded: bool,
+    },
+}
+
+// === impl StreamScanner ===
+
+impl StreamScanner {
+    /// Longest line that is looked into; a longer one passes as it is.
+    pub const MAX_LINE: usize = 1 << 20;
+
+    /// Starts before the first byte.
+    pub const fn new(usage_chunk: UsageChunk) -> Self {
+        Self {
+            usage_chunk,
+            place: Place::Line,
+            held: Vec::new(),
+            event_open: false,
+            swallow_blank: false,
+            done: false,
+        }
+    }
+
+    /// Takes the next bytes from the engine and returns those to forward now (maybe none). What was seen in
+    /// them is appended to `observations`. Only an unfinished `data:` line is held back.
+    pub fn push(&mut self, chunk: &Bytes, observations: &mut Vec<Observation>) -> Bytes {
+        let mut forward = Forward::new(chunk);
+        let mut start = self.line_feed_of_a_return(chunk, &mut forward);
+        while start < chunk.len() {
+            let Some(length) = memchr::memchr2(b'\n', b'\r', &chunk[start..]) else {
+                self.hold(start, &mut forward);
+                break;
+            };
+            let end = start + length;
+            let next = end + if chunk[end..].starts_with(b"\r\n") { 2 } else { 1 };
+            let forwarded = self.end_line(start, end, next, &mut forward, observations);
+            if chunk[end] == b'\r' && next == chunk.len() && next == end + 1 {
+                self.place = Place::AfterReturn { forwarded };
+            }
+            start = next;
+        }
+        forward.finish()
+    }
+
+    /// The engine ended the stream: returns what was held back.
+    pub fn finish(&mut self, observations: &mut Vec<Observation>) -> Bytes {
+        let line = std::mem::take(&mut self.held);
+        match self.judge(&line, observations) {
+            Verdict::Forward => Bytes::from(line),
+            Verdict::Replace(edited) => Bytes::from(edited),
+            Verdict::Withhold => Bytes::new(),
+        }
+    }
+
+    /// The engine broke off: drops the unfinished line and returns an error event that stands on its own,
+    /// whatever was forwarded before.
+    pub fn break_off(&mut self, error: &ErrorBody) -> Bytes {
+        self.held.clear();
+        let is_open = self.event_open || self.place == Place::Passing;
+        let separator: &[u8] = if is_open { b"\n\n" } else { b"" };
+        self.place = Place::Line;
+        self.event_open = false;
+        Bytes::from([separator, &error.to_event()].concat())
+    }
+
+    /// Whether `data: [DONE]` was seen.
+    pub const fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// A line feed right behind a carriage return shares the fate of the line that it ends. Returns how many
+    /// bytes of the chunk that took.
+    fn line_feed_of_a_return(&mut self, chunk: &[u8], forward: &mut Forward<'_>) -> usize {
+        let Place::AfterReturn { forwarded } = self.place else { return 0 };
+        if chunk.is_empty() {
+            return 0;
+        }
+        self.place = Place::Line;
+        let length = usize::from(chunk[0] == b'\n');
+        if forwarded {
+            forward.keep(0..length);
+        }
+        length
+    }
+
+    /// The chunk ends inside a line that starts (or goes on) at `start`.
+    fn hold(&mut self, start: usize, forward: &mut Forward<'_>) {
+        let tail = forward.chunk_from(start);
+        if self.place == Place::Line {
+            let fits = self.held.len() + tail.len() <= Self::MAX_LINE;
+            if fits && line::may_be_data(&self.held, tail) {
+                self.held.extend_from_slice(tail);
+                return;
+            }
+            forward.write(&self.held);
+            self.held.clear();
+            self.place = Place::Passing;
+            self.swallow_blank = false;
+        }
+        forward.keep(start..start + tail.len());
+    }
+
+    /// The line that stands at `start..end` of the chunk (behind what is held) is complete, its ending is
+    /// `end..next`. Returns whether it was forwarded.
+    fn end_line(
+        &mut self,
+        start: usize,
+        end: usize,
+        next: usize,
+        forward: &mut Forward<'_>,
+        observations: &mut Vec<Observation>,
+    ) -> bool {
+        if self.place == Place::Passing {
+            self.place = Place::Line;
+            self.event_open = true;
+            forward.keep(start..next);
+            return true;
+        }
+        let mut held = std::mem::take(&mut self.held);
+        let in_chunk = forward.chunk_range(start..end);
+        let verdict = if held.is_empty() {
+            self.judge(in_chunk, observations)
+        } else {
+            held.extend_from_slice(in_chunk);
+            self.judge(&held, observations)
+        };
+        let is_blank = start == end && held.is_empty();
+        match verdict {
+            Verdict::Withhold => return false,
+            Verdict::Forward if held.is_empty() => forward.keep(start..end),
+            Verdict::Forward => forward.write(&held),
+            Verdict::Replace(edited) => forward.write(&edited),
+        }
+        forward.keep(end..next);
+        self.event_open = !is_blank;
+        true
+    }
+
+    /// What happens to a complete line.
+    fn judge(&mut self, line: &[u8], observations: &mut Vec<Observation>) -> Verdict {
+        if line.is_empty() {
+            let swallowed = std::mem::take(&mut self.swallow_blank);
+            return if swallowed { Verdict::Withhold } else { Verdict::Forward };
+        }
+        let seen = observations.len();
+        let verdict = if line.len() > Self::MAX_LINE {
+            Verdict::Forward
+        } else {
+            line::judge(line, self.usage_chunk, observations)
+        };
+        self.done |= observations[seen..].contains(&Observation::Done);
+        // The blank line stays where it still closes other lines of the same event.
+        self.swallow_blank = matches!(verdict, Verdict::Withhold) && !self.event_open;
+        verdict
+    }
+}

@@ -1,0 +1,19 @@
+//! Who gets the next attempt: the load that is booked, what a candidate would cost, and the policy that picks.
+//!
+//! Everything here is a pure state machine. One owner holds the load book and the policy of a pool and takes
+//! a decision and its booking in one step, so that the next decision already sees it. Given the same
+//! candidates and the same random numbers, every policy gives the same answer.
+
+#![forbid(unsafe_code)]
+
+mod candidate;
+mod cost;
+mod load_book;
+pub mod policy;
+mod weights;
+
+pub use candidate::{CachedTokens, Candidate, Exclusion, RequestShape};
+pub use cost::{Cost, CostTerms, WeightedBlocks};
+pub use load_book::{BookedPrompt, Booking, LoadBook};
+pub use policy::{NoCandidate, Pick, PickReason, Policy, UnknownPolicy};
+pub use weights::{CostWeights, InvalidWeight};

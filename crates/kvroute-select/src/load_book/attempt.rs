@@ -1,0 +1,128 @@
+//! What one attempt occupies, and how it grows.
+//!
+//! Complete prompt blocks with a hash are shared between attempts and counted by the rank. Everything else
+//! belongs to the attempt: blocks that were not hashed, the partial last block of the prompt, and the output.
+//! Each choice continues the partial block in a copy of its own, as engines do.
+
+use kvroute_core::{BlockSize, Blocks, RankSlot, SequenceHash, Tokens};
+
+use super::{BookedPrompt, Booking};
+
+/// Choices of one prompt that are followed apart; further ones are added to these. Engines accept far fewer,
+/// and a number from a client's request must not size an allocation.
+const MAX_CHOICES: u32 = 256;
+
+/// Output of one choice beyond which it no longer grows: longer than any context, short enough that no sum
+/// of choices overflows.
+const MAX_OUTPUT: u64 = 1 << 32;
+
+/// One attempt's share of its rank's load.
+#[derive(Debug)]
+pub(super) struct BookedAttempt {
+    slot: RankSlot,
+    block_size: BlockSize,
+    choices: u32,
+    /// Tokens that are still to be computed.
+    prefill: Tokens,
+    /// Blocks that other attempts may share, prompt by prompt; a block of two prompts stands here twice.
+    shared: Vec<SequenceHash>,
+    /// Blocks that no other attempt shares.
+    private: Blocks,
+    prompts: Vec<PromptGrowth>,
+}
+
+/// The growing end of one prompt.
+#[derive(Debug)]
+struct PromptGrowth {
+    /// Tokens of the prompt in its partial last block.
+    partial: Tokens,
+    /// Output of each choice; grows as choices show up.
+    outputs: Vec<Tokens>,
+    /// Blocks of the choices that have output.
+    grown: Blocks,
+}
+
+// === impl BookedAttempt ===
+
+impl BookedAttempt {
+    pub(super) fn new(slot: RankSlot, booking: &Booking<'_>) -> Self {
+        let size = booking.block_size;
+        let unhashed = |prompt: &BookedPrompt<'_>| {
+            size.complete_blocks(prompt.tokens).saturating_sub(Blocks::from(prompt.hashes.len()))
+        };
+        let prompts: Vec<_> =
+            booking.prompts.iter().map(|prompt| PromptGrowth::new(prompt.tokens, size)).collect();
+        Self {
+            slot,
+            block_size: size,
+            choices: booking.choices.clamp(1, MAX_CHOICES),
+            prefill: booking.prefill,
+            shared: booking.prompts.iter().flat_map(|prompt| prompt.hashes).copied().collect(),
+            private: booking.prompts.iter().map(unhashed).sum::<Blocks>()
+                + prompts.iter().map(|prompt| prompt.blocks(size)).sum(),
+            prompts,
+        }
+    }
+
+    pub(super) const fn slot(&self) -> RankSlot {
+        self.slot
+    }
+
+    pub(super) const fn prefill(&self) -> Tokens {
+        self.prefill
+    }
+
+    pub(super) fn shared(&self) -> &[SequenceHash] {
+        &self.shared
+    }
+
+    pub(super) const fn private(&self) -> Blocks {
+        self.private
+    }
+
+    /// Ends the prefill. Returns the tokens that it freed.
+    pub(super) fn finish_prefill(&mut self) -> Tokens {
+        std::mem::take(&mut self.prefill)
+    }
+
+    /// Adds output to a choice. Returns the blocks that it took.
+    pub(super) fn grow(&mut self, choice: u32, tokens: Tokens) -> Blocks {
+        let Some(last) = self.prompts.len().checked_sub(1) else { return Blocks::ZERO };
+        let prompt = (choice / self.choices) as usize;
+        let taken = self.prompts[prompt.min(last)].grow(choice % self.choices, tokens, self.block_size);
+        self.private += taken;
+        taken
+    }
+}
+
+// === impl PromptGrowth ===
+
+impl PromptGrowth {
+    fn new(prompt: Tokens, size: BlockSize) -> Self {
+        let partial = prompt - size.tokens(size.complete_blocks(prompt));
+        Self { partial, outputs: Vec::new(), grown: Blocks::ZERO }
+    }
+
+    /// Blocks behind the prompt's complete ones: the partial block alone until a choice continues it.
+    fn blocks(&self, size: BlockSize) -> Blocks {
+        self.grown.max(size.occupied_blocks(self.partial))
+    }
+
+    fn grow(&mut self, choice: u32, tokens: Tokens, size: BlockSize) -> Blocks {
+        let index = choice as usize;
+        if index >= self.outputs.len() {
+            self.outputs.resize(index + 1, Tokens::ZERO);
+        }
+        let before = self.blocks(size);
+        let output = self.outputs[index];
+        let longer = Tokens::new(output.get().saturating_add(tokens.get()).min(MAX_OUTPUT));
+        self.outputs[index] = longer;
+        self.grown += self.choice_blocks(longer, size);
+        self.grown -= self.choice_blocks(output, size);
+        self.blocks(size) - before
+    }
+
+    fn choice_blocks(&self, output: Tokens, size: BlockSize) -> Blocks {
+        if output.is_zero() { Blocks::ZERO } else { size.occupied_blocks(self.partial + output) }
+    }
+}
