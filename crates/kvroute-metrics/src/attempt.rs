@@ -1,0 +1,41 @@
+//! The metrics of one attempt: the live router's [`FunnelSink`].
+
+use std::sync::Arc;
+
+use kvroute_funnel::{Closing, FunnelSink, Judgement, Opening};
+
+use crate::phase::PhaseMetrics;
+use crate::worker::RankHandles;
+
+/// Where one attempt's numbers go. Labels are frozen: phase, model and rank are those of its creation,
+/// whatever happens to the pool or the worker meanwhile.
+#[derive(Clone, Debug)]
+pub struct AttemptMetrics {
+    phase: Arc<PhaseMetrics>,
+    rank: Arc<RankHandles>,
+}
+
+// === impl AttemptMetrics ===
+
+impl AttemptMetrics {
+    pub(crate) fn new(phase: Arc<PhaseMetrics>, rank: Arc<RankHandles>) -> Self {
+        Self { phase, rank }
+    }
+}
+
+impl FunnelSink for AttemptMetrics {
+    fn opened(&self, opening: &Opening) {
+        self.phase.opened(opening);
+    }
+
+    fn judged(&self, judgement: &Judgement) {
+        self.phase.judged(judgement);
+        if let (Some(predicted), Some(reused)) = (judgement.predicted, judgement.reused) {
+            self.rank.compared(predicted, reused);
+        }
+    }
+
+    fn closed(&self, closing: &Closing) {
+        self.phase.closed(closing);
+    }
+}

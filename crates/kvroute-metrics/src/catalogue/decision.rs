@@ -1,0 +1,114 @@
+//! Decisions: why a worker was picked, what that gave away and what deciding costs.
+
+use super::{Kind, Label, MODEL, POLICY, Row, Values, WORKER_TYPE};
+use crate::buckets;
+
+const REASON: Label = Label { name: "reason", values: Values::NameOf("reason of the policy") };
+
+pub(crate) const DECISIONS: Row = Row {
+    name: "kvroute_decisions_total",
+    kind: Kind::Counter,
+    labels: &[MODEL, POLICY, REASON],
+    buckets: &[],
+    unit: "decisions",
+    help: "Decisions by why this worker",
+    moves: "at selection",
+    act: "tells whether the policy decides or chance among equals does",
+    differs: "",
+};
+
+pub(crate) const HIT_RATE: Row = Row {
+    name: "dynamo_component_router_kv_hit_rate",
+    kind: Kind::Histogram,
+    labels: &[],
+    buckets: buckets::SHARES,
+    unit: "share",
+    help: "Tier-weighted cached blocks on the picked worker by the blocks of the prompt",
+    moves: "at selection by an index; not for query-only selections nor for the decode leg",
+    act: "a mean of ratios: for shares of tokens use the funnel's counters",
+    differs: "never sampled by query-only selections, nor a second time by the decode leg",
+};
+
+pub(crate) const NON_MAX_OVERLAP: Row = Row {
+    name: "dynamo_component_router_non_max_overlap_selections_total",
+    kind: Kind::Counter,
+    labels: &[WORKER_TYPE],
+    buckets: &[],
+    unit: "selections",
+    help: "Selections of a worker with less weighted overlap than another eligible one",
+    moves: "at selection by an index",
+    act: "rising with load is normal: the policy trades cache for queues",
+    differs: "counted in every pool, not in prefill pools only",
+};
+
+pub(crate) const OVERLAP_BLOCKS_LOST: Row = Row {
+    name: "dynamo_component_router_overlap_blocks_lost",
+    kind: Kind::Histogram,
+    labels: &[WORKER_TYPE],
+    buckets: buckets::BLOCKS_LOST,
+    unit: "weighted blocks",
+    help: "Weighted overlap that such a selection gave away",
+    moves: "with non_max_overlap_selections_total",
+    act: "large: look at the cost weights of the pool",
+    differs: "counted in every pool, not in prefill pools only",
+};
+
+pub(crate) const BLOCK_HASHING_MS: Row = Row {
+    name: "dynamo_router_overhead_block_hashing_ms",
+    kind: Kind::Histogram,
+    labels: &[],
+    buckets: buckets::HASHING_MS,
+    unit: "milliseconds",
+    help: "Time a decision spent hashing the prompt's blocks",
+    moves: "at selection by an index",
+    act: "grows with the prompt only",
+    differs: "",
+};
+
+pub(crate) const SEQUENCE_HASHING_MS: Row = Row {
+    name: "dynamo_router_overhead_seq_hashing_ms",
+    kind: Kind::Histogram,
+    labels: &[],
+    buckets: buckets::HASHING_MS,
+    unit: "milliseconds",
+    help: "Time a decision spent chaining the block hashes",
+    moves: "at selection by an index",
+    act: "grows with the prompt only",
+    differs: "",
+};
+
+pub(crate) const FIND_MATCHES_MS: Row = Row {
+    name: "dynamo_router_overhead_indexer_find_matches_ms",
+    kind: Kind::Histogram,
+    labels: &[],
+    buckets: buckets::DECISION_MS,
+    unit: "milliseconds",
+    help: "Time a decision spent looking up cached prefixes",
+    moves: "at selection by an index",
+    act: "grows with the prompt and the number of worker ranks",
+    differs: "",
+};
+
+pub(crate) const SCHEDULING_MS: Row = Row {
+    name: "dynamo_router_overhead_scheduling_ms",
+    kind: Kind::Histogram,
+    labels: &[],
+    buckets: buckets::DECISION_MS,
+    unit: "milliseconds",
+    help: "Time a decision spent on costs, the pick and the booking",
+    moves: "at selection",
+    act: "grows with the number of worker ranks",
+    differs: "without the time that a request waits in a queue",
+};
+
+pub(crate) const DECISION_MS: Row = Row {
+    name: "dynamo_router_overhead_total_ms",
+    kind: Kind::Histogram,
+    labels: &[],
+    buckets: buckets::DECISION_MS,
+    unit: "milliseconds",
+    help: "Time of a whole decision, from token ids to a booked worker",
+    moves: "at selection",
+    act: "above a millisecond: the router's machine is short of processors",
+    differs: "without the time that a request waits in a queue",
+};

@@ -1,0 +1,50 @@
+//! What every row must have, whatever it measures.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+#[test]
+fn names_are_unique_and_follow_the_conventions() {
+    let names: BTreeSet<&str> = CATALOGUE.iter().map(|row| row.name).collect();
+    assert_eq!(names.len(), CATALOGUE.len());
+    for row in CATALOGUE {
+        let is_total = row.name.ends_with("_total");
+        assert_eq!(is_total, row.kind == Kind::Counter, "{}", row.name);
+        let prefixes =
+            ["dynamo_component_router_", "dynamo_frontend_", "dynamo_router_", "kvroute_", "process_"];
+        assert!(prefixes.iter().any(|prefix| row.name.starts_with(prefix)), "{}", row.name);
+    }
+}
+
+#[test]
+fn every_row_says_what_it_means_when_it_moves_and_what_to_do() {
+    for row in CATALOGUE {
+        for text in [row.unit, row.help, row.moves, row.act] {
+            assert!(!text.is_empty() && text.is_ascii(), "{}: {text:?}", row.name);
+        }
+    }
+}
+
+#[test]
+fn buckets_belong_to_histograms_and_rise() {
+    for row in CATALOGUE {
+        assert_eq!(row.kind == Kind::Histogram, !row.buckets.is_empty(), "{}", row.name);
+        assert!(row.buckets.is_sorted_by(|low, high| low < high), "{}", row.name);
+    }
+}
+
+#[test]
+fn labels_of_a_row_are_distinct() {
+    for row in CATALOGUE {
+        let names: BTreeSet<&str> = row.labels.iter().map(|label| label.name).collect();
+        assert_eq!(names.len(), row.labels.len(), "{}", row.name);
+    }
+}
+
+#[test]
+fn the_prefix_changes_standard_names_only() {
+    assert_eq!(BOOKINGS.exposed_name("acme"), "acme_component_router_requests_started_total");
+    assert_eq!(REQUESTS.exposed_name("acme"), "kvroute_requests_total");
+    assert_eq!(PROCESS_THREADS.exposed_name("acme"), "process_threads");
+}

@@ -1,0 +1,101 @@
+//! Workers: their state, their booked load and what they last did.
+
+use super::{DP_RANK, Kind, Label, Row, Values, WORKER_ID, WORKER_TYPE, WorkerState};
+
+const STATE: Label = Label { name: "state", values: Values::Of(WorkerState::VALUES) };
+
+pub(crate) const WORKER_STATE: Row = Row {
+    name: "kvroute_worker_state",
+    kind: Kind::Gauge,
+    labels: &[WORKER_ID, STATE],
+    buckets: &[],
+    unit: "1 for the current state",
+    help: "Whether a worker takes requests: 1 for its current state, 0 for the others",
+    moves: "when a worker changes state; gone when it leaves",
+    act: "unhealthy or open: the worker's log and network",
+    differs: "",
+};
+
+pub(crate) const ACTIVE_DECODE_BLOCKS: Row = Row {
+    name: "dynamo_frontend_worker_active_decode_blocks",
+    kind: Kind::Gauge,
+    labels: &[WORKER_ID, DP_RANK, WORKER_TYPE],
+    buckets: &[],
+    unit: "blocks",
+    help: "Blocks of the sequences that the router booked on a rank, shared prefixes once",
+    moves: "with every booking, output block and release; 0 at rest",
+    act: "near the rank's capacity: it will preempt or evict",
+    differs: "",
+};
+
+pub(crate) const ACTIVE_PREFILL_TOKENS: Row = Row {
+    name: "dynamo_frontend_worker_active_prefill_tokens",
+    kind: Kind::Gauge,
+    labels: &[WORKER_ID, DP_RANK, WORKER_TYPE],
+    buckets: &[],
+    unit: "tokens",
+    help: "Prompt tokens that a rank still has to compute, as the router booked them",
+    moves: "up with a booking, down at the first token or the release; 0 at rest",
+    act: "uneven over ranks: the cache outweighs the load; look at the weights",
+    differs: "",
+};
+
+pub(crate) const LAST_FIRST_TOKEN_SECONDS: Row = Row {
+    name: "dynamo_frontend_worker_last_time_to_first_token_seconds",
+    kind: Kind::Gauge,
+    labels: &[WORKER_ID, DP_RANK, WORKER_TYPE],
+    buckets: &[],
+    unit: "seconds",
+    help: "Time to the first token of the latest streamed request; 0 until there was one",
+    moves: "at the first token",
+    act: "one rank far above the others: it is overloaded or ill",
+    differs: "",
+};
+
+pub(crate) const LAST_INPUT_TOKENS: Row = Row {
+    name: "dynamo_frontend_worker_last_input_sequence_tokens",
+    kind: Kind::Gauge,
+    labels: &[WORKER_ID, DP_RANK, WORKER_TYPE],
+    buckets: &[],
+    unit: "tokens",
+    help: "Input tokens of the latest streamed request; 0 until there was one",
+    moves: "at the first token",
+    act: "explains the time to the first token beside it",
+    differs: "",
+};
+
+pub(crate) const LAST_INTER_TOKEN_SECONDS: Row = Row {
+    name: "dynamo_frontend_worker_last_inter_token_latency_seconds",
+    kind: Kind::Gauge,
+    labels: &[WORKER_ID, DP_RANK, WORKER_TYPE],
+    buckets: &[],
+    unit: "seconds",
+    help: "Mean time between tokens of the latest streamed choice; 0 until there was one",
+    moves: "at the end of a request",
+    act: "one rank far above the others: its decode batch is too full",
+    differs: "",
+};
+
+pub(crate) const WORKER_PREDICTED: Row = Row {
+    name: "kvroute_reuse_worker_predicted_tokens_total",
+    kind: Kind::Counter,
+    labels: &[WORKER_ID, DP_RANK],
+    buckets: &[],
+    unit: "tokens",
+    help: "Cached prefix that the index held for a rank, of attempts that the rank then reported on",
+    moves: "on a report with outcome reported, if there was an index view",
+    act: "compare with kvroute_reuse_worker_reported_tokens_total: the same attempts",
+    differs: "",
+};
+
+pub(crate) const WORKER_REPORTED: Row = Row {
+    name: "kvroute_reuse_worker_reported_tokens_total",
+    kind: Kind::Counter,
+    labels: &[WORKER_ID, DP_RANK],
+    buckets: &[],
+    unit: "tokens",
+    help: "Tokens that a rank reported to have reused, of the attempts with a prediction",
+    moves: "on a report with outcome reported, if there was an index view",
+    act: "far below the prediction on one rank: its event stream lies or its block size is wrong",
+    differs: "",
+};

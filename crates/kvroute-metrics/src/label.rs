@@ -1,0 +1,136 @@
+//! Label values as closed sets: a series can only be named by a value of these types, by a phase, or by the
+//! name of a configured pool or worker.
+
+/// Declares a closed set: the enum, its values in order, and the text of each.
+macro_rules! closed_label {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $value:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $name {
+            /// The text of every value, in order.
+            pub const VALUES: &'static [&'static str] = &[$($value,)+];
+
+            /// Every value, in order.
+            pub const ALL: [Self; Self::VALUES.len()] = [$(Self::$variant,)+];
+
+            /// The label value.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $value,)+
+                }
+            }
+        }
+    };
+}
+
+closed_label! {
+    /// Route of a request that a worker is meant to serve. Requests about the router itself are not counted.
+    Endpoint {
+        /// Chat completions.
+        ChatCompletions = "/v1/chat/completions",
+        /// Text completions.
+        Completions = "/v1/completions",
+        /// A path that the router does not serve.
+        Unmatched = "unmatched",
+    }
+}
+
+closed_label! {
+    /// How a client's request ended.
+    RequestOutcome {
+        /// Answered to its end.
+        Completed = "completed",
+        /// A worker failed and nothing could make up for it.
+        Failed = "failed",
+        /// The client went away.
+        Cancelled = "cancelled",
+        /// Refused by the router before any worker was asked.
+        Rejected = "rejected",
+    }
+}
+
+closed_label! {
+    /// What a worker does in its pool. An aggregated worker is labelled `decode`, as dashboards expect.
+    WorkerType {
+        /// Only prompts of disaggregated requests.
+        Prefill = "prefill",
+        /// Generation, with or without the prompt.
+        Decode = "decode",
+    }
+}
+
+closed_label! {
+    /// Whether a worker takes requests, and why not.
+    WorkerState {
+        /// Takes requests.
+        Ready = "ready",
+        /// Not probed successfully yet.
+        Starting = "starting",
+        /// Finishes what it has.
+        Draining = "draining",
+        /// Fails its probes.
+        Unhealthy = "unhealthy",
+        /// Its circuit breaker is open.
+        Open = "open",
+    }
+}
+
+closed_label! {
+    /// How far the index can be trusted about one rank.
+    SourceState {
+        /// The event stream is contiguous.
+        Exact = "exact",
+        /// Blocks may be missing after a gap.
+        Degraded = "degraded",
+        /// Nothing is heard from the engine.
+        Blind = "blind",
+        /// The engine's reports contradict the index.
+        Suspect = "suspect",
+        /// No events: the router remembers what it placed.
+        Remembered = "remembered",
+    }
+}
+
+closed_label! {
+    /// What a KV event did.
+    EventKind {
+        /// Blocks became cached.
+        Stored = "stored",
+        /// Blocks left the cache.
+        Removed = "removed",
+        /// The whole cache was emptied.
+        Cleared = "cleared",
+        /// Does not concern the prefix index.
+        Ignored = "ignored",
+        /// Could not be read.
+        Undecodable = "undecodable",
+    }
+}
+
+closed_label! {
+    /// How a replay of missed event batches ended.
+    ReplayOutcome {
+        /// Everything that was asked for came.
+        Complete = "complete",
+        /// The engine no longer had all of it.
+        Short = "short",
+        /// No end came in time, or the connection failed.
+        Failed = "failed",
+    }
+}
+
+closed_label! {
+    /// Part of a request's way to its worker.
+    Stage {
+        /// Body read until the prompt is tokenized.
+        Preprocess = "preprocess",
+        /// Until a worker is chosen and booked; waiting in a queue apart.
+        Route = "route",
+        /// Until the worker's response headers.
+        Dispatch = "dispatch",
+    }
+}

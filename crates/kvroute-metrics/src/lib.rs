@@ -1,0 +1,47 @@
+//! Everything that the router exports: one catalogue of families, typed handles on them, and the exposition.
+//!
+//! Three rules shape this crate. A metric name is spelled in [`CATALOGUE`] and nowhere else. A label value
+//! comes from a closed type, so that no text of a client can become a series. And labels are resolved once,
+//! into handles that the hot path holds: counting is one atomic addition, and a scrape takes no lock that a
+//! request waits for.
+//!
+//! Nothing is global: two [`Metrics`] in one process know nothing of each other.
+
+#![forbid(unsafe_code)]
+
+mod attempt;
+mod buckets;
+mod catalogue;
+mod error;
+mod exposition;
+mod families;
+mod label;
+mod markdown;
+mod metrics;
+mod options;
+mod overhead;
+mod phase;
+mod pool;
+mod request;
+pub mod rows;
+mod series;
+mod source;
+mod stage;
+mod totals;
+mod worker;
+
+pub use attempt::AttemptMetrics;
+pub use catalogue::{CATALOGUE, Group, Kind, Label, Row, Values};
+pub use error::MetricsError;
+pub use label::{
+    Endpoint, EventKind, ReplayOutcome, RequestOutcome, SourceState, Stage, WorkerState, WorkerType,
+};
+pub use markdown::render_markdown;
+pub use metrics::Metrics;
+pub use options::MetricsOptions;
+pub use overhead::{DecisionMarks, OverheadMetrics};
+pub use pool::{PoolLabels, PoolMetrics, SelectionOverlap};
+pub use request::{RequestCounters, RequestRecorder, RequestShape};
+pub use source::SourceMetrics;
+pub use stage::{StageInFlight, StageMetrics};
+pub use worker::{RankMetrics, WorkerMetrics};

@@ -1,0 +1,94 @@
+//! The root of everything that is exported.
+
+use std::sync::Arc;
+
+use kvroute_core::{Phase, WorkerId, WorkerRank};
+use prometheus::Registry;
+use prometheus::process_collector::ProcessCollector;
+
+use crate::exposition::Exposition;
+use crate::families::Families;
+use crate::totals::Totals;
+use crate::{
+    MetricsError, MetricsOptions, OverheadMetrics, PoolLabels, PoolMetrics, RankMetrics, RequestCounters,
+    SourceMetrics, SourceState, StageMetrics, WorkerMetrics, WorkerState, WorkerType,
+};
+
+/// One router's metrics, with a registry of their own. Cheap to clone; clones are the same metrics.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    exposition: Arc<Exposition>,
+    families: Arc<Families>,
+    totals: Arc<Totals>,
+    unknown_model: Arc<RequestCounters>,
+}
+
+/// Model of requests that name none of the pools'.
+const UNKNOWN_MODEL: &str = "unknown";
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// Registers every family of the catalogue.
+    pub fn new(options: &MetricsOptions) -> Result<Self, MetricsError> {
+        options.validate()?;
+        let registry = Registry::new();
+        let families = Families::register(&registry, &options.prefix)?;
+        let process = registry.register(Box::new(ProcessCollector::for_self()));
+        process.map_err(|error| MetricsError::Family {
+            name: "process_*".to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self {
+            exposition: Arc::new(Exposition::new(registry, &options.const_labels)),
+            totals: Arc::new(Totals::new(&families)),
+            unknown_model: Arc::new(RequestCounters::new(&families, UNKNOWN_MODEL)),
+            families: Arc::new(families),
+        })
+    }
+
+    /// All series, in the Prometheus text format, ordered by name and labels.
+    pub fn render(&self) -> String {
+        self.exposition.render()
+    }
+
+    /// The media type of [`Metrics::render`].
+    pub const fn content_type(&self) -> &'static str {
+        prometheus::TEXT_FORMAT
+    }
+
+    /// Handles of one pool. Several pools of one model share their series.
+    pub fn pool(&self, labels: &PoolLabels<'_>) -> PoolMetrics {
+        PoolMetrics::new(&self.families, &self.totals, labels)
+    }
+
+    /// Counters of requests whose model was not recognised: bad JSON, no access, no such model or path.
+    pub fn unknown_model(&self) -> &RequestCounters {
+        &self.unknown_model
+    }
+
+    /// Handles of one worker that joined.
+    pub fn worker(&self, worker: &WorkerId, state: WorkerState) -> WorkerMetrics {
+        WorkerMetrics::new(&self.families, worker, state)
+    }
+
+    /// Handles of one rank of a worker.
+    pub fn rank(&self, rank: &WorkerRank, worker_type: WorkerType) -> RankMetrics {
+        RankMetrics::new(&self.families, rank, worker_type)
+    }
+
+    /// Handles of a rank's index source.
+    pub fn source(&self, rank: &WorkerRank, state: SourceState) -> SourceMetrics {
+        SourceMetrics::new(&self.families, rank, state)
+    }
+
+    /// Handles of the stages of requests in one phase.
+    pub fn stages(&self, phase: Phase) -> StageMetrics {
+        self.totals.stages(&self.families, phase).clone()
+    }
+
+    /// Handles of what decisions cost.
+    pub fn overhead(&self) -> OverheadMetrics {
+        self.totals.overhead.clone()
+    }
+}

@@ -1,0 +1,127 @@
+//! The metrics of one pool: everything that carries its model as a label.
+
+use std::sync::{Arc, OnceLock};
+
+use kvroute_core::{ModelName, Phase};
+use parking_lot::Mutex;
+use prometheus::IntCounter;
+
+use crate::families::Families;
+use crate::phase::PhaseMetrics;
+use crate::series::Scope;
+use crate::totals::Totals;
+use crate::{AttemptMetrics, RankMetrics, RequestCounters, RequestRecorder, RequestShape, WorkerType};
+
+/// What the series of a pool are named by, and which of them exist from the start.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolLabels<'a> {
+    /// The pool's model.
+    pub model: &'a ModelName,
+    /// The pool's policy.
+    pub policy: &'static str,
+    /// Every reason that this policy gives for a pick.
+    pub reasons: &'a [&'static str],
+    /// Phases that attempts of this pool can have.
+    pub phases: &'a [Phase],
+    /// Whether the router counts the prompts; false leaves the input absent instead of zero.
+    pub counts_input: bool,
+}
+
+/// Handles of one pool, resolved once. Its series go when it and its last attempt are gone.
+#[derive(Debug)]
+pub struct PoolMetrics {
+    families: Arc<Families>,
+    totals: Arc<Totals>,
+    model: ModelName,
+    policy: &'static str,
+    phases: [OnceLock<Arc<PhaseMetrics>>; Phase::ALL.len()],
+    requests: Arc<RequestCounters>,
+    decisions: Vec<(&'static str, IntCounter)>,
+    series: Mutex<Scope>,
+}
+
+/// What an index-based selection saw, in tier-weighted blocks of the pool's smallest block size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SelectionOverlap {
+    /// On the picked rank.
+    pub selected: f64,
+    /// The most on any rank of the set that the picker chose from.
+    pub best: f64,
+    /// Blocks of the prompt, the partial last one included.
+    pub prompt: f64,
+}
+
+// === impl PoolMetrics ===
+
+impl PoolMetrics {
+    pub(crate) fn new(families: &Arc<Families>, totals: &Arc<Totals>, labels: &PoolLabels<'_>) -> Self {
+        let mut scope = Scope::default();
+        let decisions = labels.reasons.iter().map(|&reason| {
+            let counter = scope.hold(&families.decisions, [labels.model.as_str(), labels.policy, reason]);
+            (reason, counter)
+        });
+        let decisions = decisions.collect();
+        let pool = Self {
+            families: Arc::clone(families),
+            totals: Arc::clone(totals),
+            model: labels.model.clone(),
+            policy: labels.policy,
+            phases: Default::default(),
+            requests: Arc::new(RequestCounters::new(families, labels.model.as_str())),
+            decisions,
+            series: Mutex::new(scope),
+        };
+        for &phase in labels.phases {
+            totals.stages(families, phase);
+            let metrics = pool.phase(phase);
+            if labels.counts_input {
+                metrics.input();
+            }
+        }
+        pool
+    }
+
+    /// Makes the cached stages exist at zero in every phase of the pool. To be called when the first rank
+    /// gets an index source: until then they are absent, not zero.
+    pub fn index_view_exists(&self) {
+        for metrics in self.phases.iter().filter_map(OnceLock::get) {
+            metrics.show_cached();
+        }
+    }
+
+    /// The sink of one attempt's numbers on a rank.
+    pub fn attempt(&self, phase: Phase, rank: &RankMetrics) -> AttemptMetrics {
+        AttemptMetrics::new(Arc::clone(self.phase(phase)), rank.handles())
+    }
+
+    /// The recorder of one client request.
+    pub fn request(&self, shape: RequestShape) -> RequestRecorder {
+        RequestRecorder::new(Arc::clone(&self.requests), Arc::clone(&self.totals), shape)
+    }
+
+    /// Counts a decision by its reason.
+    pub fn decided(&self, reason: &'static str) {
+        if let Some((_, counter)) = self.decisions.iter().find(|(known, _)| *known == reason) {
+            return counter.inc();
+        }
+        let labels = [self.model.as_str(), self.policy, reason];
+        self.series.lock().hold(&self.families.decisions, labels).inc();
+    }
+
+    /// Samples the hit rate of a selection by an index, and what it gave away. Not for query-only
+    /// selections, nor for the decode leg of a disaggregated request.
+    pub fn selected(&self, phase: Phase, overlap: SelectionOverlap) {
+        if overlap.prompt > 0.0 {
+            self.totals.hit_rate.observe(overlap.selected / overlap.prompt);
+        }
+        if overlap.selected < overlap.best {
+            self.totals.overlap_lost(WorkerType::of_phase(phase), overlap.best - overlap.selected);
+        }
+    }
+
+    fn phase(&self, phase: Phase) -> &Arc<PhaseMetrics> {
+        self.phases[phase as usize].get_or_init(|| {
+            Arc::new(PhaseMetrics::new(&self.families, &self.totals, phase, &self.model, self.policy))
+        })
+    }
+}

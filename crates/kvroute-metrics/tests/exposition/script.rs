@@ -1,0 +1,188 @@
+//! A small fleet that does everything once.
+
+use std::time::Duration;
+
+use kvroute_core::{
+    Blocks, DpRank, Figure, ModelName, Phase, ReportSource, Tokens, WorkerId, WorkerLoad, WorkerRank,
+    WorkerReport,
+};
+use kvroute_funnel::{
+    AttemptLedger, CachedStages, Close, Count, Opening, ReportExpectation, UncountedReason,
+};
+use kvroute_metrics::{
+    AttemptMetrics, DecisionMarks, Endpoint, EventKind, Metrics, MetricsOptions, PoolLabels, PoolMetrics,
+    RankMetrics, ReplayOutcome, RequestOutcome, RequestShape, SelectionOverlap, SourceMetrics, SourceState,
+    Stage, WorkerMetrics, WorkerState, WorkerType,
+};
+
+/// One model, one worker with an index source, one without.
+pub(crate) struct Fleet {
+    pool: PoolMetrics,
+    worker: WorkerMetrics,
+    rank: RankMetrics,
+    source: SourceMetrics,
+    sourceless: (WorkerMetrics, RankMetrics),
+}
+
+pub(crate) fn metrics() -> Metrics {
+    Metrics::new(&MetricsOptions::default()).unwrap()
+}
+
+impl Fleet {
+    pub(crate) fn join(metrics: &Metrics) -> Self {
+        let model = ModelName::new("alpha");
+        let pool = metrics.pool(&PoolLabels {
+            model: &model,
+            policy: "kv",
+            reasons: &["lowest_cost", "tie"],
+            phases: &[Phase::Aggregated],
+            counts_input: true,
+        });
+        let (first, second) = (WorkerId::new("w1"), WorkerId::new("w2"));
+        let rank = WorkerRank::new(first.clone(), DpRank::new(0));
+        pool.index_view_exists();
+        Self {
+            worker: metrics.worker(&first, WorkerState::Starting),
+            rank: metrics.rank(&rank, WorkerType::Decode),
+            source: metrics.source(&rank, SourceState::Blind),
+            sourceless: (
+                metrics.worker(&second, WorkerState::Ready),
+                metrics.rank(&WorkerRank::new(second.clone(), DpRank::new(3)), WorkerType::Prefill),
+            ),
+            pool,
+        }
+    }
+
+    pub(crate) fn run(metrics: &Metrics) -> Self {
+        let fleet = Self::join(metrics);
+        fleet.sources();
+        fleet.attempts();
+        fleet.decisions(metrics);
+        fleet.requests(metrics);
+        fleet.worker.set_state(WorkerState::Ready);
+        fleet.rank.set_load(&WorkerLoad {
+            prefill_tokens: Tokens::new(4000),
+            decode_blocks: Blocks::new(70),
+            active_requests: 2,
+        });
+        fleet
+    }
+
+    /// An attempt with an index view, still open.
+    pub(crate) fn open_attempt(&self) -> AttemptLedger<AttemptMetrics> {
+        open_attempt(&self.pool, &self.rank)
+    }
+
+    fn sources(&self) {
+        self.source.set_state(SourceState::Exact);
+        self.source.set_blocks(Blocks::new(512));
+        self.source.set_event_lag(Duration::from_millis(250));
+        for (kind, count) in EventKind::ALL.into_iter().zip(1..) {
+            self.source.events(kind, count);
+        }
+        self.source.gap();
+        self.source.missed_batches(3);
+        self.source.replay(ReplayOutcome::Complete);
+        self.source.replay(ReplayOutcome::Short);
+        self.source.restart();
+    }
+
+    /// One attempt of each outcome, and of each reason not to count.
+    fn attempts(&self) {
+        let close = |reports: &[WorkerReport], close| {
+            let mut ledger = self.open_attempt();
+            ledger.dispatched();
+            for report in reports {
+                ledger.report(report);
+            }
+            ledger.close(close);
+        };
+        close(&[report(1000, 512)], Close::Completed);
+        close(&[report(1000, 1024)], Close::Completed);
+        close(&[report(999, 512)], Close::Completed);
+        close(&[invalid()], Close::Completed);
+        close(&[], Close::Completed);
+        close(&[], Close::Failed);
+        drop(self.open_attempt());
+        for reports in [ReportExpectation::Ambiguous, ReportExpectation::Excluded] {
+            let opening = Opening { reports, ..indexed() };
+            AttemptLedger::open(opening, self.pool.attempt(Phase::Aggregated, &self.rank))
+                .close(Close::Completed);
+        }
+        for reason in UncountedReason::ALL {
+            let opening = Opening { count: Count::Uncounted(reason), reports: ReportExpectation::Expected };
+            let mut ledger =
+                AttemptLedger::open(opening, self.pool.attempt(Phase::Aggregated, &self.sourceless.1));
+            ledger.dispatched();
+            ledger.report(&report(300, 16));
+            ledger.close(Close::Completed);
+        }
+    }
+
+    fn decisions(&self, metrics: &Metrics) {
+        self.pool.decided("lowest_cost");
+        self.pool.selected(Phase::Aggregated, SelectionOverlap { selected: 40.0, best: 52.5, prompt: 63.0 });
+        self.pool.selected(Phase::Aggregated, SelectionOverlap { selected: 40.0, best: 40.0, prompt: 40.0 });
+        let micros = Duration::from_micros;
+        metrics.overhead().decided(&DecisionMarks {
+            block_hashing: Some(micros(8)),
+            sequence_hashing: Some(micros(12)),
+            find_matches: Some(micros(30)),
+            scheduled: micros(130),
+        });
+        metrics.overhead().decided(&DecisionMarks { scheduled: micros(5), ..DecisionMarks::default() });
+    }
+
+    fn requests(&self, metrics: &Metrics) {
+        let stages = metrics.stages(Phase::Aggregated);
+        stages.enter(Stage::Preprocess).passed(Duration::from_millis(2));
+        stages.enter(Stage::Route).passed(Duration::from_micros(300));
+        stages.enter(Stage::Dispatch).passed(Duration::from_millis(40));
+        drop(stages.enter(Stage::Dispatch));
+
+        let shape = RequestShape { endpoint: Endpoint::ChatCompletions, streamed: true, choices: 1 };
+        let mut streamed = self.pool.request(shape);
+        streamed.served_by(&self.rank, Some(Tokens::new(1000)));
+        for tick in 0..5 {
+            streamed.chunk(0, Duration::from_millis(100 + 20 * tick));
+        }
+        streamed.completion_tokens(Tokens::new(9));
+        streamed.finish(RequestOutcome::Completed);
+
+        let shape = RequestShape { endpoint: Endpoint::Completions, streamed: false, choices: 2 };
+        let mut whole = self.pool.request(shape);
+        whole.completion_tokens(Tokens::new(300));
+        whole.finish(RequestOutcome::Completed);
+        drop(self.pool.request(shape));
+        self.pool.request(shape).finish(RequestOutcome::Failed);
+        metrics.unknown_model().count(Endpoint::Unmatched, RequestOutcome::Rejected);
+    }
+}
+
+/// One completed attempt that reported.
+pub(crate) fn one_attempt(pool: &PoolMetrics, rank: &RankMetrics) {
+    let mut ledger = open_attempt(pool, rank);
+    ledger.report(&report(1000, 512));
+    ledger.close(Close::Completed);
+}
+
+fn open_attempt(pool: &PoolMetrics, rank: &RankMetrics) -> AttemptLedger<AttemptMetrics> {
+    AttemptLedger::open(indexed(), pool.attempt(Phase::Aggregated, rank))
+}
+
+fn indexed() -> Opening {
+    let tokens = Tokens::new;
+    let cached = CachedStages { anywhere: tokens(960), best: tokens(800), selected: tokens(640) };
+    Opening {
+        count: Count::Exact { input: tokens(1000), cached: Some(cached) },
+        reports: ReportExpectation::Expected,
+    }
+}
+
+fn report(prompt: u64, reused: u64) -> WorkerReport {
+    WorkerReport { source: ReportSource::Usage, prompt: Figure::Count(prompt), reused: Figure::Count(reused) }
+}
+
+fn invalid() -> WorkerReport {
+    WorkerReport { source: ReportSource::EngineData, prompt: Figure::Count(1000), reused: Figure::Invalid }
+}
