@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod closed;
 mod block;
 mod event;
 mod hash;
@@ -16,6 +18,7 @@ mod phase;
 mod prehashed;
 mod quantity;
 mod report;
+mod source;
 mod worker;
 
 pub use block::{BlockSize, ZeroBlockSize};
@@ -27,6 +30,7 @@ pub use phase::Phase;
 pub use prehashed::{FoldHasher, PrehashedMap};
 pub use quantity::{Blocks, Tokens};
 pub use report::{Figure, ReportSource, WorkerReport};
+pub use source::{ReplayOutcome, SourceState};
 pub use worker::{AttemptId, DpRank, ModelName, RankSlot, WorkerId, WorkerRank};
 
 /// One id of a model's tokenizer.

@@ -1,31 +1,7 @@
 //! Label values as closed sets: a series can only be named by a value of these types, by a phase, or by the
 //! name of a configured pool or worker.
 
-/// Declares a closed set: the enum, its values in order, and the text of each.
-macro_rules! closed_label {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $value:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name {
-            $($(#[$variant_doc])* $variant,)+
-        }
-
-        impl $name {
-            /// The text of every value, in order.
-            pub const VALUES: &'static [&'static str] = &[$($value,)+];
-
-            /// Every value, in order.
-            pub const ALL: [Self; Self::VALUES.len()] = [$(Self::$variant,)+];
-
-            /// The label value.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $value,)+
-                }
-            }
-        }
-    };
-}
+use kvroute_core::closed_label;
 
 closed_label! {
     /// Route of a request that a worker is meant to serve. Requests about the router itself are not counted.
@@ -80,22 +56,6 @@ closed_label! {
 }
 
 closed_label! {
-    /// How far the index can be trusted about one rank.
-    SourceState {
-        /// The event stream is contiguous.
-        Exact = "exact",
-        /// Blocks may be missing after a gap.
-        Degraded = "degraded",
-        /// Nothing is heard from the engine.
-        Blind = "blind",
-        /// The engine's reports contradict the index.
-        Suspect = "suspect",
-        /// No events: the router remembers what it placed.
-        Remembered = "remembered",
-    }
-}
-
-closed_label! {
     /// What a KV event did.
     EventKind {
         /// Blocks became cached.
@@ -108,18 +68,6 @@ closed_label! {
         Ignored = "ignored",
         /// Could not be read.
         Undecodable = "undecodable",
-    }
-}
-
-closed_label! {
-    /// How a replay of missed event batches ended.
-    ReplayOutcome {
-        /// Everything that was asked for came.
-        Complete = "complete",
-        /// The engine no longer had all of it.
-        Short = "short",
-        /// No end came in time, or the connection failed.
-        Failed = "failed",
     }
 }
 

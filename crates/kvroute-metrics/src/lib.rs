@@ -33,9 +33,8 @@ mod worker;
 pub use attempt::AttemptMetrics;
 pub use catalogue::{CATALOGUE, Group, Kind, Label, Row, Values};
 pub use error::MetricsError;
-pub use label::{
-    Endpoint, EventKind, ReplayOutcome, RequestOutcome, SourceState, Stage, WorkerState, WorkerType,
-};
+pub use kvroute_core::{ReplayOutcome, SourceState};
+pub use label::{Endpoint, EventKind, RequestOutcome, Stage, WorkerState, WorkerType};
 pub use markdown::render_markdown;
 pub use metrics::Metrics;
 pub use options::MetricsOptions;

@@ -155,12 +155,7 @@ fn read_pair(reader: &mut JsonReader<'_>, prompt: &str, reused: &str) -> Result<
 
 /// An unsigned integer as it is written: no sign, no fraction, no exponent.
 fn read_figure(reader: &mut JsonReader<'_>) -> Result<Figure, JsonError> {
-    let written = reader.skip()?;
-    let is_plain = written.bytes().all(|byte| byte.is_ascii_digit());
-    Ok(match written.parse() {
-        Ok(count) if is_plain => Figure::Count(count),
-        _ => Figure::Invalid,
-    })
+    Ok(reader.skip()?.parse().map_or(Figure::Invalid, Figure::Count))
 }
 
 fn sum(left: Figure, right: Figure) -> Figure {

@@ -1,0 +1,234 @@
+//! One decoder for every event shape that engines put on a ZeroMQ socket.
+//!
+//! vLLM changed from positional arrays to maps, adds fields with each release, and drops those at their default;
+//! SGLang follows with fields of its own. Nothing here asks for a version: an event is read field by field, by
+//! name or by position, and what is unknown is stepped over. Token ids go straight into their vector, since a
+//! prompt of a million tokens is one event.
+//!
+//! Decoding cannot fail. An event that cannot be read costs itself, a payload that is no batch counts as one
+//! such event, and the caller's place in the sequence moves on either way.
+
+mod fields;
+mod msgpack;
+
+use std::time::Duration;
+
+use kvroute_core::{BlockSize, DpRank, EventBatch, KvEvent, StoredBlocks, Tier};
+use rmp::Marker;
+
+use fields::{Field, Fields, GroupKind};
+use msgpack::{Cursor, Malformed};
+
+/// Decoder of one rank's stream. Remembers which cache groups hold prefixes, because removals do not say.
+#[derive(Clone, Debug, Default)]
+pub struct EventDecoder {
+    /// By group index; a handful at most.
+    groups: Vec<(u32, GroupKind)>,
+}
+
+/// Groups remembered: far more than any model has, so that a broken stream cannot grow the list.
+const MAX_GROUPS: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EventKind {
+    Stored,
+    Removed,
+    Cleared,
+    Unknown,
+}
+
+// === impl EventDecoder ===
+
+impl EventDecoder {
+    /// Reads one payload, the third frame of an event message: `[timestamp, [event, ...], rank]`.
+    pub fn decode(&mut self, payload: &[u8]) -> EventBatch {
+        let mut batch = EventBatch::default();
+        if self.read_batch(&mut Cursor::new(payload), &mut batch).is_err() {
+            batch.undecodable += 1;
+        }
+        batch
+    }
+
+    /// Fails where the rest of the payload cannot even be stepped over; what was read before stays in the batch.
+    fn read_batch(&mut self, cursor: &mut Cursor<'_>, batch: &mut EventBatch) -> Result<(), Malformed> {
+        let items = cursor.array_len()?;
+        if items < 2 {
+            return Err(Malformed);
+        }
+        let mut timestamp = *cursor;
+        cursor.skip()?;
+        batch.published = timestamp.seconds().ok().and_then(|time| Duration::try_from_secs_f64(time).ok());
+        for _ in 0..cursor.array_len()? {
+            let mut behind = *cursor;
+            match self.read_event(&mut behind) {
+                Ok(Some(event)) => batch.events.push(event),
+                Ok(None) => batch.ignored += 1,
+                Err(Malformed) => {
+                    behind = *cursor;
+                    behind.skip()?;
+                    batch.undecodable += 1;
+                }
+            }
+            *cursor = behind;
+        }
+        if items > 2 && !cursor.take_nil()? {
+            batch.dp_rank = Some(DpRank::new(cursor.u32()?));
+        }
+        Ok(())
+    }
+
+    /// Reads one event to its end; `None` for one that does not concern the prefix index.
+    fn read_event(&mut self, cursor: &mut Cursor<'_>) -> Result<Option<KvEvent>, Malformed> {
+        let (kind, fields) = match cursor.peek()? {
+            Marker::FixMap(_) | Marker::Map16 | Marker::Map32 => read_map(cursor)?,
+            _ => read_array(cursor)?,
+        };
+        match kind {
+            EventKind::Unknown => Ok(None),
+            EventKind::Cleared => Ok(Some(KvEvent::Cleared)),
+            EventKind::Stored => self.stored(fields),
+            EventKind::Removed => self.removed(fields),
+        }
+    }
+
+    fn stored(&mut self, fields: Fields) -> Result<Option<KvEvent>, Malformed> {
+        self.learn_group(&fields);
+        if fields.is_remote || !self.holds_prefixes(&fields) {
+            return Ok(None);
+        }
+        let mut hashes = fields.hashes.ok_or(Malformed)?;
+        let mut tokens = fields.tokens.ok_or(Malformed)?;
+        let block_size = BlockSize::new(fields.block_size.ok_or(Malformed)?).map_err(|_| Malformed)?;
+        let tokens_per_block = block_size.get() as usize;
+        if tokens.len() > hashes.len() * tokens_per_block {
+            return Err(Malformed);
+        }
+        // The last block of a radix node may be short: it is not complete, so it has no identity.
+        hashes.truncate(tokens.len() / tokens_per_block);
+        tokens.truncate(hashes.len() * tokens_per_block);
+        if hashes.is_empty() {
+            return Ok(None);
+        }
+        let adapter = adapter(fields.lora_name, fields.lora_id);
+        let salt = fields.cache_salt.or_else(|| salt(fields.first_block_keys, adapter.as_deref()));
+        let tier = fields.tier.unwrap_or(Tier::Device);
+        let parent = fields.parent;
+        Ok(Some(KvEvent::Stored(StoredBlocks {
+            hashes,
+            parent,
+            tokens,
+            block_size,
+            tier,
+            salt: salt.filter(|salt| !salt.is_empty()),
+            adapter,
+        })))
+    }
+
+    fn removed(&self, fields: Fields) -> Result<Option<KvEvent>, Malformed> {
+        if fields.is_remote || !self.holds_prefixes(&fields) {
+            return Ok(None);
+        }
+        let hashes = fields.hashes.ok_or(Malformed)?;
+        Ok(Some(KvEvent::Removed { hashes, tier: fields.tier.unwrap_or(Tier::Device) }))
+    }
+
+    fn learn_group(&mut self, fields: &Fields) {
+        let (Some(group), Some(kind)) = (fields.group, fields.group_kind) else { return };
+        if let Some(known) = self.groups.iter_mut().find(|(known, _)| *known == group) {
+            known.1 = kind;
+        } else if self.groups.len() < MAX_GROUPS {
+            self.groups.push((group, kind));
+        }
+    }
+
+    /// A group of unknown kind counts as one of prefixes only when it is the first: older engines have no other.
+    fn holds_prefixes(&self, fields: &Fields) -> bool {
+        let Some(group) = fields.group else { return fields.group_kind != Some(GroupKind::Other) };
+        let learned = self.groups.iter().find(|(known, _)| *known == group).map(|(_, kind)| *kind);
+        match fields.group_kind.or(learned) {
+            Some(kind) => kind == GroupKind::Prefix,
+            None => group == 0,
+        }
+    }
+}
+
+// === impl EventKind ===
+
+impl EventKind {
+    fn by_name(name: &[u8]) -> Self {
+        match name {
+            b"BlockStored" => Self::Stored,
+            b"BlockRemoved" => Self::Removed,
+            b"AllBlocksCleared" => Self::Cleared,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// `{"type": name, field: value, ...}`, in any order.
+fn read_map(cursor: &mut Cursor<'_>) -> Result<(EventKind, Fields), Malformed> {
+    let mut fields = Fields::default();
+    let kind = map_kind(*cursor)?;
+    if !matches!(kind, EventKind::Stored | EventKind::Removed) {
+        cursor.skip()?;
+        return Ok((kind, fields));
+    }
+    for _ in 0..cursor.map_len()? {
+        match Field::by_name(cursor.str()?) {
+            Some(field) => fields.read(field, cursor)?,
+            None => cursor.skip()?,
+        }
+    }
+    Ok((kind, fields))
+}
+
+/// The name comes first from every engine seen; looking for it keeps the order free.
+fn map_kind(mut cursor: Cursor<'_>) -> Result<EventKind, Malformed> {
+    for _ in 0..cursor.map_len()? {
+        if cursor.str()? == b"type" {
+            return Ok(EventKind::by_name(cursor.str()?));
+        }
+        cursor.skip()?;
+    }
+    Err(Malformed)
+}
+
+/// `[name, value, ...]`, trailing values left out.
+fn read_array(cursor: &mut Cursor<'_>) -> Result<(EventKind, Fields), Malformed> {
+    let items = cursor.array_len()?.checked_sub(1).ok_or(Malformed)?;
+    let kind = EventKind::by_name(cursor.str()?);
+    let mut fields = Fields::default();
+    let positions = match kind {
+        EventKind::Stored => fields::STORED,
+        EventKind::Removed => fields::REMOVED,
+        EventKind::Cleared | EventKind::Unknown => &[],
+    };
+    for position in 0..items {
+        match positions.get(position) {
+            Some(field) => fields.read(*field, cursor)?,
+            None => cursor.skip()?,
+        }
+    }
+    Ok((kind, fields))
+}
+
+/// Requests know an adapter by its name. An engine that tells only a number still keeps its blocks apart: the
+/// made-up name matches no request.
+fn adapter(name: Option<String>, id: Option<u64>) -> Option<String> {
+    match name.filter(|name| !name.is_empty()) {
+        Some(name) => Some(name),
+        None => id.map(|id| format!("lora id {id}")),
+    }
+}
+
+/// What is left of the first block's texts without the adapter is the salt. More than one text is nothing that
+/// is known today; joined, they match no request, which is the safe side.
+fn salt(mut keys: Vec<String>, adapter: Option<&str>) -> Option<String> {
+    if let Some(position) = keys.iter().position(|key| Some(key.as_str()) == adapter) {
+        keys.remove(position);
+    }
+    (!keys.is_empty()).then(|| keys.join("\0"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! The kinds of engines that are told apart.
+
+use std::fmt;
+
+use crate::spec::{ChatStyle, EngineSpec};
+use crate::{llamacpp, openai, sglang, trtllm, vllm};
+
+/// What serves behind a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EngineKind {
+    /// vLLM.
+    Vllm,
+    /// SGLang.
+    Sglang,
+    /// TensorRT-LLM's `trtllm-serve`.
+    TensorRtLlm,
+    /// llama.cpp's `llama-server`.
+    LlamaCpp,
+    /// Anything else with OpenAI's API: reports are read, nothing else is known.
+    OpenAi,
+}
+
+// === impl EngineKind ===
+
+impl EngineKind {
+    /// Every kind; the one that fits anything comes last.
+    pub const ALL: [Self; 5] = [Self::Vllm, Self::Sglang, Self::TensorRtLlm, Self::LlamaCpp, Self::OpenAi];
+
+    pub(crate) const fn spec(self) -> &'static EngineSpec {
+        match self {
+            Self::Vllm => &vllm::SPEC,
+            Self::Sglang => &sglang::SPEC,
+            Self::TensorRtLlm => &trtllm::SPEC,
+            Self::LlamaCpp => &llamacpp::SPEC,
+            Self::OpenAi => &openai::SPEC,
+        }
+    }
+
+    /// Name for logs and labels.
+    pub const fn as_str(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// Whether `stream_options.include_usage` may be sent with a stream.
+    pub const fn accepts_stream_options(self) -> bool {
+        self.spec().accepts_stream_options
+    }
+
+    /// Whether `return_token_ids` may be sent, and brings the prompt's ids back.
+    pub const fn accepts_return_token_ids(self) -> bool {
+        self.spec().accepts_return_token_ids
+    }
+
+    /// Whether a field that the engine does not know is answered by an error.
+    pub const fn refuses_unknown_fields(self) -> bool {
+        self.spec().refuses_unknown_fields
+    }
+
+    /// Whether the cached tokens that are reported for a list of prompts are those of all of them. Where they are
+    /// not, such a report is no measure of reuse.
+    pub const fn sums_reuse_of_prompt_lists(self) -> bool {
+        self.spec().sums_reuse_of_prompt_lists
+    }
+
+    /// Request header that picks a data-parallel rank, where the engine has one.
+    pub const fn rank_header(self) -> Option<&'static str> {
+        self.spec().rank_header
+    }
+
+    /// How the engine normalises a chat before templating.
+    pub const fn chat_style(self) -> ChatStyle {
+        self.spec().chat_style
+    }
+
+    /// What to change so that the engine reports cached tokens.
+    pub const fn report_remedy(self) -> &'static str {
+        self.spec().report_remedy
+    }
+
+    /// What to change so that the engine publishes KV events.
+    pub const fn events_remedy(self) -> &'static str {
+        self.spec().events_remedy
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

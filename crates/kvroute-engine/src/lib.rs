@@ -1,0 +1,27 @@
+//! Everything that differs from engine to engine: what it answers to a probe, how it publishes KV events, how it
+//! tokenizes, what may be sent to it.
+//!
+//! Each engine is one file that fills one row of the table in `spec`; the rest of the router asks [`EngineKind`] and
+//! never compares names. KV events have one decoder and one state machine for all engines, since they share a wire.
+
+#![forbid(unsafe_code)]
+
+pub mod events;
+mod health;
+mod http;
+mod kind;
+mod llamacpp;
+mod openai;
+mod probe;
+mod sglang;
+mod spec;
+mod tokenize_remote;
+mod trtllm;
+mod vllm;
+
+pub use health::{HealthError, check_health};
+pub use http::{CallError, HttpClient};
+pub use kind::EngineKind;
+pub use probe::{AnnouncedEvents, Probe, ProbeError, ServedModel, probe};
+pub use spec::ChatStyle;
+pub use tokenize_remote::{RemoteTokenizeError, RemoteTokenizer};

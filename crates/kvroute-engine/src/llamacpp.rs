@@ -1,0 +1,60 @@
+//! llama.cpp's `llama-server`: no blocks, no events, a cache per slot; it renders and tokenizes in two calls.
+
+use kvroute_core::{BlockSize, Tokens};
+use kvroute_openai::ChatPrompt;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::probe::{Answers, Probe};
+use crate::spec::{Brings, ChatStyle, EngineSpec, StepResult, TokenizeStep};
+use crate::tokenize_remote::chat_body;
+
+pub(crate) static SPEC: EngineSpec = EngineSpec {
+    name: "llama.cpp",
+    owner: "llamacpp",
+    telltale: "/props",
+    questions: &["/props"],
+    describe,
+    assumed_block_size: Some(BlockSize::DEFAULT),
+    // Its streams end with `timings` anyway, and usage would move them into the chunk that is taken out again.
+    accepts_stream_options: false,
+    accepts_return_token_ids: false,
+    refuses_unknown_fields: false,
+    sums_reuse_of_prompt_lists: false,
+    rank_header: None,
+    chat_style: ChatStyle::LlamaCpp,
+    report_remedy: "upgrade llama-server: it reports reuse in timings and usage by default",
+    events_remedy: "llama.cpp publishes no kv events",
+    tokenize_chat: Some(text_of_chat),
+    tokenize_text: Some(ids_of_text),
+};
+
+#[derive(Deserialize)]
+struct Props {
+    build_info: Option<String>,
+    total_slots: Option<u64>,
+    default_generation_settings: Option<Settings>,
+}
+
+#[derive(Deserialize)]
+struct Settings {
+    n_ctx: Option<u64>,
+}
+
+fn describe(answers: &Answers, probe: &mut Probe) {
+    let Some(props) = answers.json::<Props>("/props") else { return };
+    probe.version = props.build_info;
+    let context_of_slot = props.default_generation_settings.and_then(|settings| settings.n_ctx);
+    let tokens = props.total_slots.zip(context_of_slot).map(|(slots, context)| slots.saturating_mul(context));
+    probe.kv_capacity = tokens.map(|tokens| BlockSize::DEFAULT.complete_blocks(Tokens::new(tokens)));
+}
+
+fn text_of_chat(model: &str, chat: &ChatPrompt) -> StepResult {
+    Ok(TokenizeStep { path: "/apply-template", body: chat_body(model, chat)?, brings: Brings::Text })
+}
+
+/// The server adds the model's special tokens to every prompt and reads those in the text.
+fn ids_of_text(_model: &str, text: &str, _add_special_tokens: bool) -> StepResult {
+    let body = json!({ "content": text, "add_special": true, "parse_special": true });
+    Ok(TokenizeStep { path: "/tokenize", body: serde_json::to_vec(&body)?, brings: Brings::Tokens })
+}

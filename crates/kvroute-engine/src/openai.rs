@@ -1,0 +1,24 @@
+//! Any other server with OpenAI's API: nothing is known but what every such server answers.
+
+use kvroute_core::BlockSize;
+
+use crate::spec::{ChatStyle, EngineSpec};
+
+pub(crate) static SPEC: EngineSpec = EngineSpec {
+    name: "openai",
+    owner: "",
+    telltale: "",
+    questions: &[],
+    describe: |_, _| {},
+    assumed_block_size: Some(BlockSize::DEFAULT),
+    accepts_stream_options: true,
+    accepts_return_token_ids: false,
+    refuses_unknown_fields: false,
+    sums_reuse_of_prompt_lists: false,
+    rank_header: None,
+    chat_style: ChatStyle::Plain,
+    report_remedy: "let the server report usage.prompt_tokens_details.cached_tokens",
+    events_remedy: "this server is not known to publish kv events; name their address in kv_events if it does",
+    tokenize_chat: None,
+    tokenize_text: None,
+};

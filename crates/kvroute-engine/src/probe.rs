@@ -1,0 +1,182 @@
+//! What a worker is, found from its URL alone.
+//!
+//! `/v1/models` is the one thing every server must answer: it names the models, and usually the engine. All other
+//! questions follow from the engine and may go unanswered, since older builds lack them; what is missing stays
+//! unknown and is learned later (a block size shows in the first KV event) or named in `notes`.
+
+mod answers;
+mod metric_labels;
+mod models;
+
+use kvroute_core::{BlockSize, Blocks, DpRank};
+use kvroute_zmtp::Endpoint;
+
+use crate::http::get;
+use crate::tokenize_remote::RemoteTokenizer;
+use crate::{CallError, EngineKind, HttpClient};
+
+pub(crate) use answers::Answers;
+pub(crate) use metric_labels::metric_labels;
+pub use models::ServedModel;
+
+/// What was found. A field that the engine does not tell is empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probe {
+    /// The kind of engine.
+    pub engine: EngineKind,
+    /// Its release.
+    pub version: Option<String>,
+    /// Everything that requests may name, at least one.
+    pub models: Vec<ServedModel>,
+    /// Tokens in a block; what engines without blocks are counted in; `None` until the first event shows it.
+    pub block_size: Option<BlockSize>,
+    /// Blocks that one rank can hold.
+    pub kv_capacity: Option<Blocks>,
+    /// Data-parallel ranks, at least 1.
+    pub dp_ranks: u32,
+    /// Where its KV events are published, one entry a rank; empty when it publishes none or does not tell.
+    pub events: Vec<AnnouncedEvents>,
+    /// Whether its tokenize endpoint was asked and answered.
+    pub can_tokenize: bool,
+    /// Findings that somebody should act on.
+    pub notes: Vec<String>,
+    worker_host: String,
+}
+
+/// Event sockets of one rank, as the engine announces them, with its host filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnnouncedEvents {
+    /// The rank.
+    pub dp_rank: DpRank,
+    /// The event socket.
+    pub events: Endpoint,
+    /// The replay socket.
+    pub replay: Option<Endpoint>,
+    /// Topic of the messages; empty subscribes to all.
+    pub topic: String,
+}
+
+/// A worker about which nothing could be found out.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// No answer at all.
+    #[error("worker {url} does not answer: {source}")]
+    Unreachable {
+        /// The worker.
+        url: String,
+        /// Why.
+        source: CallError,
+    },
+    /// It is there and starts.
+    #[error("worker {url} is still loading its model")]
+    Loading {
+        /// The worker.
+        url: String,
+    },
+    /// It wants a key.
+    #[error("worker {url} asks for an API key: let the router reach it without one")]
+    Unauthorized {
+        /// The worker.
+        url: String,
+    },
+    /// Not the server that was meant.
+    #[error(
+        "worker {url} answers /v1/models with {what}: give the base address of an OpenAI-compatible server"
+    )]
+    NotOpenAi {
+        /// The worker.
+        url: String,
+        /// Status, or what is wrong with the body.
+        what: String,
+    },
+}
+
+/// Asks a worker what it is.
+///
+/// # Errors
+/// Only when `/v1/models` cannot be read; every other question may stay open.
+pub async fn probe(client: &HttpClient, url: &str) -> Result<Probe, ProbeError> {
+    let models = models::ask(client, url).await?;
+    let engine = match EngineKind::by_owner(&models.owner) {
+        Some(engine) => engine,
+        None => EngineKind::by_telltale(client, url).await,
+    };
+    let spec = engine.spec();
+    let mut probe = Probe {
+        engine,
+        version: None,
+        models: models.served,
+        block_size: None,
+        kv_capacity: None,
+        dp_ranks: 1,
+        events: Vec::new(),
+        can_tokenize: false,
+        notes: Vec::new(),
+        worker_host: host_of(url),
+    };
+    (spec.describe)(&Answers::ask(client, url, spec.questions).await, &mut probe);
+    probe.block_size = probe.block_size.or(spec.assumed_block_size);
+    if let Some(model) = probe.models.first() {
+        let tokenizer = RemoteTokenizer::new(client, url, engine);
+        probe.can_tokenize = tokenizer.encode_text(&model.id, "a", false).await.is_ok();
+    }
+    Ok(probe)
+}
+
+// === impl Probe ===
+
+impl Probe {
+    /// Takes an announced address, or notes why it is of no use.
+    pub(crate) fn announce(
+        &mut self,
+        dp_rank: DpRank,
+        events: &str,
+        replay: Option<&str>,
+        topic: Option<String>,
+    ) {
+        self.dp_ranks = self.dp_ranks.max(dp_rank.get().saturating_add(1));
+        let Some(events) = self.reachable(events) else { return };
+        let replay = replay.filter(|text| !text.is_empty()).and_then(|text| self.reachable(text));
+        self.events.push(AnnouncedEvents { dp_rank, events, replay, topic: topic.unwrap_or_default() });
+    }
+
+    /// A wildcard is what the engine bound, so it is found at the worker's own host.
+    fn reachable(&mut self, text: &str) -> Option<Endpoint> {
+        match text.parse::<Endpoint>() {
+            Ok(endpoint) if endpoint.is_wildcard() => {
+                Some(Endpoint::new(self.worker_host.as_str(), endpoint.port()))
+            }
+            Ok(endpoint) => Some(endpoint),
+            Err(error) => {
+                self.notes.push(format!("announced kv event address cannot be used: {error}"));
+                None
+            }
+        }
+    }
+}
+
+// === impl EngineKind ===
+
+impl EngineKind {
+    fn by_owner(owner: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| !owner.is_empty() && kind.spec().owner == owner)
+    }
+
+    /// For servers whose owner says nothing: whichever engine's own path is answered.
+    async fn by_telltale(client: &HttpClient, url: &str) -> Self {
+        for kind in Self::ALL {
+            let path = kind.spec().telltale;
+            let answer = if path.is_empty() { None } else { get(client, url, path).await.ok() };
+            if answer.is_some_and(|answer| answer.text().is_some()) {
+                return kind;
+            }
+        }
+        Self::OpenAi
+    }
+}
+
+fn host_of(url: &str) -> String {
+    let host =
+        url.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
+    host.trim_start_matches('[').trim_end_matches(']').to_owned()
+}

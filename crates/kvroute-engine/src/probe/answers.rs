@@ -1,0 +1,38 @@
+//! What a worker answered to a set of questions; absent answers are simply not there.
+
+use futures_util::future::join_all;
+
+use crate::HttpClient;
+use crate::http::{Answer, get};
+
+/// Answers by path.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    answers: Vec<(&'static str, Answer)>,
+}
+
+// === impl Answers ===
+
+impl Answers {
+    /// Asks all paths at once.
+    pub(crate) async fn ask(client: &HttpClient, url: &str, paths: &'static [&'static str]) -> Self {
+        let asked = paths
+            .iter()
+            .map(|path| async move { get(client, url, path).await.ok().map(|answer| (*path, answer)) });
+        Self { answers: join_all(asked).await.into_iter().flatten().collect() }
+    }
+
+    /// The body of a good answer.
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
+        self.find(path)?.text()
+    }
+
+    /// A good answer in the shape that is needed.
+    pub(crate) fn json<'a, T: serde::Deserialize<'a>>(&'a self, path: &str) -> Option<T> {
+        self.find(path)?.json()
+    }
+
+    fn find(&self, path: &str) -> Option<&Answer> {
+        self.answers.iter().find(|(asked, _)| *asked == path).map(|(_, answer)| answer)
+    }
+}

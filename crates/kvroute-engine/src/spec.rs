@@ -1,0 +1,79 @@
+//! What there is to know about one kind of engine, as a table row.
+
+use kvroute_core::BlockSize;
+use kvroute_openai::ChatPrompt;
+
+use crate::probe::{Answers, Probe};
+
+/// One row of the table. A new engine is a new file with one of these, and a variant of
+/// [`EngineKind`](crate::EngineKind).
+pub(crate) struct EngineSpec {
+    /// Name for logs and labels.
+    pub(crate) name: &'static str,
+    /// What `/v1/models` says in `owned_by`.
+    pub(crate) owner: &'static str,
+    /// A path that only this engine answers, for builds that hide their owner; empty where there is none.
+    pub(crate) telltale: &'static str,
+    /// Further paths that a probe asks; each may be absent.
+    pub(crate) questions: &'static [&'static str],
+    /// Reads the answers.
+    pub(crate) describe: fn(&Answers, &mut Probe),
+    /// Counted in when the engine has no blocks or does not tell their size.
+    pub(crate) assumed_block_size: Option<BlockSize>,
+    /// Whether a stream may be asked for usage.
+    pub(crate) accepts_stream_options: bool,
+    /// Whether `return_token_ids` brings the prompt's ids back.
+    pub(crate) accepts_return_token_ids: bool,
+    /// Whether an unknown field is an error.
+    pub(crate) refuses_unknown_fields: bool,
+    /// Whether the cached tokens of a list of prompts are those of all of them.
+    pub(crate) sums_reuse_of_prompt_lists: bool,
+    /// Header that picks a data-parallel rank.
+    pub(crate) rank_header: Option<&'static str>,
+    /// How a chat is changed before the template sees it.
+    pub(crate) chat_style: ChatStyle,
+    /// What makes it report cached tokens.
+    pub(crate) report_remedy: &'static str,
+    /// What makes it publish KV events.
+    pub(crate) events_remedy: &'static str,
+    /// How to have a chat tokenized; `None` where it cannot.
+    pub(crate) tokenize_chat: Option<ChatStep>,
+    /// How to have text tokenized; `None` where it cannot.
+    pub(crate) tokenize_text: Option<TextStep>,
+}
+
+/// Writes the call for a model's name and a chat.
+pub(crate) type ChatStep = fn(&str, &ChatPrompt) -> StepResult;
+/// Writes the call for a model's name, a text, and whether special tokens are added.
+pub(crate) type TextStep = fn(&str, &str, bool) -> StepResult;
+/// Fails only where a request cannot be written as JSON.
+pub(crate) type StepResult = Result<TokenizeStep, serde_json::Error>;
+
+/// How an engine normalises a chat before templating. Rendering the same way is the router's tokenizer's business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChatStyle {
+    /// As Hugging Face's `apply_chat_template`: nothing is changed.
+    Plain,
+    /// vLLM's typed request model: text parts joined, tools in a fixed key order, arguments parsed.
+    Vllm,
+    /// SGLang's: tools in the client's key order with further nulls, parts of tool results joined by a space.
+    Sglang,
+    /// llama.cpp's own template engine; only the server itself can tell.
+    LlamaCpp,
+}
+
+/// One call on the way to token ids.
+pub(crate) struct TokenizeStep {
+    pub(crate) path: &'static str,
+    pub(crate) body: Vec<u8>,
+    pub(crate) brings: Brings,
+}
+
+/// What the answer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Brings {
+    /// `{"tokens": [...]}`.
+    Tokens,
+    /// `{"prompt": "..."}`, to be tokenized as text in a second call.
+    Text,
+}
