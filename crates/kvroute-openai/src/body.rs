@@ -22,8 +22,8 @@ impl BodyScan {
         let mut observations = Vec::new();
         let text = std::str::from_utf8(&body).unwrap_or_default();
         let forward = match read_part(text, &mut observations) {
-            Some(part) if part.engine_data.is_some() => {
-                without_engine_data(text, part).map_or_else(|| Bytes::from_static(b"{}"), Bytes::from)
+            Some(part) if !part.engine_data.is_empty() => {
+                without_engine_data(text, &part).map_or_else(|| Bytes::from_static(b"{}"), Bytes::from)
             }
             _ => body,
         };

@@ -20,8 +20,8 @@ use self::report::ReportDraft;
 pub(crate) struct Part {
     /// `choices: []` with a usage object: the chunk that `include_usage` adds to a stream.
     pub(crate) is_usage_only: bool,
-    /// Where the value of the private `engine_data` stands, if it is there.
-    pub(crate) engine_data: Option<Range<usize>>,
+    /// Where the values of the private `engine_data` stand: none or one, unless the key is repeated.
+    pub(crate) engine_data: Vec<Range<usize>>,
     /// Top-level members.
     pub(crate) members: usize,
 }
@@ -37,16 +37,14 @@ pub(crate) fn read_part(text: &str, observations: &mut Vec<Observation>) -> Opti
 }
 
 /// The part without its private `engine_data`, every other byte as it was. `None` when nothing else was in it.
-pub(crate) fn without_engine_data(text: &str, part: Part) -> Option<String> {
+pub(crate) fn without_engine_data(text: &str, part: &Part) -> Option<String> {
+    if part.engine_data.len() == part.members {
+        return None;
+    }
     let mut rest = text.to_owned();
-    let mut current = part;
-    while let Some(value) = current.engine_data.take() {
-        if current.members == 1 {
-            return None;
-        }
+    // From the back, so that the places in front stay where they are.
+    for value in part.engine_data.iter().rev() {
         rest.replace_range(member_around(&rest, value), "");
-        // Another one is left only where a key was repeated.
-        current = read_part(&rest, &mut Vec::new())?;
     }
     Some(rest)
 }
@@ -68,7 +66,7 @@ fn walk(text: &str, observations: &mut Vec<Observation>) -> Result<Part, JsonErr
                 member.kind()?;
                 let start = member.position();
                 draft.read_engine_data(member)?;
-                part.engine_data = Some(start..member.position());
+                part.engine_data.push(start..member.position());
             }
             "error" => is_error = member.skip()? != "null",
             // SGLang's errors are flat.
@@ -86,7 +84,7 @@ fn walk(text: &str, observations: &mut Vec<Observation>) -> Result<Part, JsonErr
 }
 
 /// The bytes to cut so that the member with this value is gone: its key, its value and one comma.
-fn member_around(text: &str, value: Range<usize>) -> Range<usize> {
+fn member_around(text: &str, value: &Range<usize>) -> Range<usize> {
     const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
     let key_end = text[..value.start].rfind('"').unwrap_or(0);
     let key = text[..key_end].rfind('"').unwrap_or(0);

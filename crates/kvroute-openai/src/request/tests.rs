@@ -196,6 +196,7 @@ fn a_part_that_is_no_text_is_multimodal() {
     assert!(with(r#"{"type":"image_url","image_url":{"url":"data:,"}}"#));
     assert!(with(r#"{"image_url":"http://x"}"#));
     assert!(with(r#"{"type":"made_up"}"#));
+    assert!(with(r#"{"type":"input_audio"},{"type":"text","text":"behind it"}"#));
 }
 
 #[test]

@@ -176,10 +176,14 @@ fn broken_text_says_nothing() {
 
 #[test]
 fn repeated_private_members_are_all_taken_out() {
-    let cut = |text: &str| without_engine_data(text, read_part(text, &mut Vec::new()).unwrap());
+    let cut = |text: &str| without_engine_data(text, &read_part(text, &mut Vec::new()).unwrap());
     assert_eq!(cut(r#"{"a":1,"engine_data":{},"engine_data":{}}"#).unwrap(), r#"{"a":1}"#);
     assert_eq!(cut(r#"{"engine_data":1 , "a":[2], "engine_data" : 3 }"#).unwrap(), r#"{"a":[2] }"#);
     assert_eq!(cut(r#"{"engine\u005fdata":{"x":"\""},"a":1}"#).unwrap(), r#"{"a":1}"#);
+    assert_eq!(
+        cut(r#"{"engine_data":1,"a":1,"engine_data":2,"b":2,"engine_data":3}"#).unwrap(),
+        r#"{"a":1,"b":2}"#
+    );
     assert_eq!(cut(r#"{"engine_data":1,"engine_data":2}"#), None);
 }
 
@@ -204,7 +208,7 @@ proptest! {
     #[test]
     fn taking_the_private_member_out_leaves_the_others((text, without) in part_with_engine_data()) {
         let part = read_part(&text, &mut Vec::new()).unwrap();
-        let rest = without_engine_data(&text, part).unwrap();
+        let rest = without_engine_data(&text, &part).unwrap();
         prop_assert_eq!(serde_json::from_str::<Value>(&rest).unwrap(), without);
         // What is left is the text in its old order with one run of bytes cut out.
         let head = text.bytes().zip(rest.bytes()).take_while(|(a, b)| a == b).count();

@@ -35,11 +35,11 @@ pub(super) fn judge(line: &[u8], usage_chunk: UsageChunk, observations: &mut Vec
     if part.is_usage_only && usage_chunk == UsageChunk::Withhold {
         return Verdict::Withhold;
     }
-    if part.engine_data.is_none() {
+    if part.engine_data.is_empty() {
         return Verdict::Forward;
     }
     // A chunk that held nothing but the private report was the router's alone.
-    match without_engine_data(text, part) {
+    match without_engine_data(text, &part) {
         Some(rest) => Verdict::Replace(around(line, data, &rest)),
         None => Verdict::Withhold,
     }

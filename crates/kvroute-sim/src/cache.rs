@@ -1,0 +1,195 @@
+//! The engine's prefix cache: which full blocks hold which content, and what changed.
+//!
+//! The rules are vLLM's, because their consequences show on the wire: a prompt reuses whole blocks only and always
+//! computes its last token; blocks of running sequences are never evicted; among the idle ones the deepest block
+//! of the chain that was used longest ago goes first, and blocks without finished content go before all others.
+//! A block that is computed again while an equal one is cached is stored twice, announced twice, and removed twice.
+
+mod free_list;
+mod key;
+mod pool;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use kvroute_core::{BlockSize, TokenId};
+
+pub(crate) use key::BlockKey;
+use key::KeyChain;
+use pool::{BlockPool, SlotIndex};
+
+/// A prefix cache of a fixed number of blocks.
+#[derive(Debug)]
+pub(crate) struct PrefixCache {
+    block_size: usize,
+    keys: KeyChain,
+    pool: BlockPool,
+    changes: Vec<CacheChange>,
+}
+
+/// One sequence's tokens and the blocks that it holds.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    tokens: Vec<TokenId>,
+    salt: Option<Arc<str>>,
+    slots: Vec<SlotIndex>,
+    /// Keys of the leading blocks whose content is complete and cached.
+    keys: Vec<BlockKey>,
+}
+
+/// What the engine would announce, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CacheChange {
+    /// Everything was dropped.
+    Cleared,
+    /// Blocks became cached, each the child of the one before.
+    Stored(StoredRun),
+    /// One block was dropped to make room.
+    Removed(BlockKey),
+}
+
+/// Consecutive blocks of one sequence that became cached in one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredRun {
+    /// One key a block.
+    pub(crate) keys: Vec<BlockKey>,
+    /// The block before the first one; `None` at the root.
+    pub(crate) parent: Option<BlockKey>,
+    /// The tokens of all blocks.
+    pub(crate) tokens: Vec<TokenId>,
+    /// The sequence's salt; it belongs to the root block only.
+    pub(crate) salt: Option<Arc<str>>,
+}
+
+// === impl PrefixCache ===
+
+impl PrefixCache {
+    pub(crate) fn new(blocks: u32, block_size: BlockSize, seed: u64) -> Self {
+        Self {
+            block_size: block_size.get() as usize,
+            keys: KeyChain::new(seed),
+            pool: BlockPool::new(blocks),
+            changes: Vec::new(),
+        }
+    }
+
+    /// Takes blocks for all tokens of a sequence that holds none: cached ones as far as they reach, free ones for
+    /// the rest. Returns the tokens that need no computing, or `None` when there is no room now.
+    pub(crate) fn admit(&mut self, chain: &mut Chain) -> Option<usize> {
+        debug_assert!(chain.slots.is_empty(), "a chain is admitted once until it is released");
+        let (keys, slots) = self.cached_prefix(chain);
+        let fresh = chain.tokens.len().div_ceil(self.block_size) - slots.len();
+        if !self.pool.has_room(&slots, fresh) {
+            return None;
+        }
+        slots.iter().for_each(|slot| self.pool.hold(*slot));
+        let reused = slots.len() * self.block_size;
+        (chain.keys, chain.slots) = (keys, slots);
+        for _ in 0..fresh {
+            self.claim_for(chain);
+        }
+        Some(reused)
+    }
+
+    /// Makes sure that the newest token of a sequence has a block; false when there is no room.
+    pub(crate) fn extend(&mut self, chain: &mut Chain) -> bool {
+        chain.tokens.len() <= chain.slots.len() * self.block_size || self.claim_for(chain)
+    }
+
+    /// Caches every complete block of a sequence whose tokens are computed by now. Returns how many are new.
+    pub(crate) fn store(&mut self, chain: &mut Chain) -> usize {
+        let first = chain.keys.len();
+        let complete = chain.tokens.len() / self.block_size;
+        if first == complete {
+            return 0;
+        }
+        let parent = chain.keys.last().copied();
+        for index in first..complete {
+            let key = self.key_of(chain, index);
+            self.pool.name(chain.slots[index], key);
+            chain.keys.push(key);
+        }
+        self.changes.push(CacheChange::Stored(StoredRun {
+            keys: chain.keys[first..].to_vec(),
+            parent,
+            tokens: chain.tokens[first * self.block_size..complete * self.block_size].to_vec(),
+            salt: chain.salt.clone().filter(|_| parent.is_none()),
+        }));
+        complete - first
+    }
+
+    /// Gives all blocks of a sequence back; complete ones stay cached until their room is needed.
+    pub(crate) fn release(&mut self, chain: &mut Chain) {
+        chain.keys.clear();
+        self.pool.release(&chain.slots);
+        chain.slots.clear();
+    }
+
+    /// Drops everything that is cached; refused (false) while any sequence holds a block.
+    pub(crate) fn clear(&mut self) -> bool {
+        let cleared = self.pool.clear();
+        if cleared {
+            self.changes.push(CacheChange::Cleared);
+        }
+        cleared
+    }
+
+    /// What happened since the last call.
+    pub(crate) fn take_changes(&mut self) -> Vec<CacheChange> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Blocks held by sequences.
+    pub(crate) fn held_blocks(&self) -> usize {
+        self.pool.held()
+    }
+
+    /// Blocks that hold KV: those of sequences and the idle cached ones.
+    pub(crate) fn used_blocks(&self) -> usize {
+        self.pool.used()
+    }
+
+    fn cached_prefix(&self, chain: &Chain) -> (Vec<BlockKey>, Vec<SlotIndex>) {
+        let reusable = chain.tokens.len().saturating_sub(1) / self.block_size;
+        let (mut keys, mut slots) = (Vec::new(), Vec::new());
+        for block in chain.tokens.chunks_exact(self.block_size).take(reusable) {
+            let key = self.keys.next(keys.last().copied(), chain.salt.as_deref(), block);
+            let Some(slot) = self.pool.find(key) else { break };
+            keys.push(key);
+            slots.push(slot);
+        }
+        (keys, slots)
+    }
+
+    fn key_of(&self, chain: &Chain, index: usize) -> BlockKey {
+        let block = &chain.tokens[index * self.block_size..(index + 1) * self.block_size];
+        self.keys.next(chain.keys.last().copied(), chain.salt.as_deref(), block)
+    }
+
+    fn claim_for(&mut self, chain: &mut Chain) -> bool {
+        let Some((slot, evicted)) = self.pool.claim() else { return false };
+        self.changes.extend(evicted.map(CacheChange::Removed));
+        chain.slots.push(slot);
+        true
+    }
+}
+
+// === impl Chain ===
+
+impl Chain {
+    /// A sequence that starts with a prompt, in the cache of a tenant's salt.
+    pub(crate) const fn new(prompt: Vec<TokenId>, salt: Option<Arc<str>>) -> Self {
+        Self { tokens: prompt, salt, slots: Vec::new(), keys: Vec::new() }
+    }
+
+    /// Tokens so far.
+    pub(crate) const fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Appends a generated token.
+    pub(crate) fn push(&mut self, token: TokenId) {
+        self.tokens.push(token);
+    }
+}

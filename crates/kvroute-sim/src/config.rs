@@ -1,0 +1,221 @@
+//! What one simulated engine is like.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::str::FromStr;
+
+use kvroute_core::BlockSize;
+use kvroute_zmtp::{Endpoint, InvalidEndpoint};
+
+use crate::faults::Faults;
+
+/// The longest context that is assumed when none is given and the cache would hold more.
+const LONGEST_DEFAULT_CONTEXT: u64 = 131_072;
+
+/// Settings of one engine. [`SimConfig::default`] is a fast engine without delays on free loopback ports.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    /// Where HTTP is served; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The one model that is served.
+    pub model: String,
+    /// Whose wire formats are spoken.
+    pub flavour: Flavour,
+    /// Blocks of the KV cache, at least 1.
+    pub kv_blocks: u32,
+    /// Tokens in one block.
+    pub block_size: BlockSize,
+    /// Longest prompt and answer together, in tokens. At most what the cache holds, which is also the default
+    /// up to 131,072.
+    pub max_model_len: Option<u32>,
+    /// Prompt tokens computed a second, one prompt at a time; 0 takes no time.
+    pub prefill_tps: u64,
+    /// Tokens generated a second by each running sequence; 0 takes no time.
+    pub decode_tps: u64,
+    /// Where KV events are published.
+    pub kv_events: EventEndpoint,
+    /// Where missed KV events are replayed.
+    pub kv_replay: EventEndpoint,
+    /// Whether usage tells the cached tokens (vLLM's `--enable-prompt-tokens-details`).
+    pub prompt_tokens_details: bool,
+    /// Seed of the words in answers and of the block ids: equal seeds give equal answers to equal prompts.
+    pub seed: u64,
+    /// What goes wrong from the start; changed at run time by `POST /faults`.
+    pub faults: Faults,
+}
+
+/// An engine whose wire formats can be spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flavour {
+    /// vLLM, as of version 0.32.
+    #[default]
+    Vllm,
+}
+
+/// The name of an engine that is not simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("engine flavour {name:?} is not supported; use vllm")]
+pub struct UnsupportedFlavour {
+    name: String,
+}
+
+/// Where one of the event sockets is bound.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum EventEndpoint {
+    /// A free port of the HTTP host, announced at `/kv_event_sources`.
+    #[default]
+    Auto,
+    /// No such socket.
+    None,
+    /// This address. It is always bound, where vLLM itself would connect to a concrete host.
+    Address(Endpoint),
+}
+
+/// The text is neither `auto` nor `none` nor an address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{source} (or auto, none)")]
+pub struct InvalidEventEndpoint {
+    source: InvalidEndpoint,
+}
+
+// === impl SimConfig ===
+
+impl Default for SimConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            model: String::from("sim"),
+            flavour: Flavour::Vllm,
+            kv_blocks: 2048,
+            block_size: BlockSize::DEFAULT,
+            max_model_len: None,
+            prefill_tps: 0,
+            decode_tps: 0,
+            kv_events: EventEndpoint::Auto,
+            kv_replay: EventEndpoint::Auto,
+            prompt_tokens_details: true,
+            seed: 0,
+            faults: Faults::default(),
+        }
+    }
+}
+
+impl SimConfig {
+    /// Tokens that the whole cache holds.
+    pub(crate) fn capacity(&self) -> u64 {
+        u64::from(self.kv_blocks) * u64::from(self.block_size.get())
+    }
+
+    /// The longest prompt and answer together.
+    pub(crate) fn context(&self) -> u64 {
+        match self.max_model_len {
+            Some(tokens) => u64::from(tokens),
+            None => self.capacity().min(LONGEST_DEFAULT_CONTEXT),
+        }
+    }
+
+    /// What is wrong with the settings, before any port is bound.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        if self.kv_blocks == 0 {
+            return Err(String::from("kv_blocks is 0; an engine needs at least 1 block"));
+        }
+        if self.context() < 2 {
+            return Err(String::from(
+                "the context holds less than 2 tokens; raise max_model_len or kv_blocks",
+            ));
+        }
+        if self.context() > self.capacity() {
+            return Err(format!(
+                "max_model_len of {} tokens is more than the cache holds ({} blocks of {}); lower it or raise kv_blocks",
+                self.context(),
+                self.kv_blocks,
+                self.block_size
+            ));
+        }
+        if self.kv_events == EventEndpoint::None && matches!(self.kv_replay, EventEndpoint::Address(_)) {
+            return Err(String::from("kv_replay has an address but kv_events is none; give both or neither"));
+        }
+        Ok(())
+    }
+}
+
+// === impl Flavour ===
+
+impl FromStr for Flavour {
+    type Err = UnsupportedFlavour;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "vllm" => Ok(Self::Vllm),
+            _ => Err(UnsupportedFlavour { name: name.to_owned() }),
+        }
+    }
+}
+
+impl fmt::Display for Flavour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("vllm")
+    }
+}
+
+// === impl EventEndpoint ===
+
+impl FromStr for EventEndpoint {
+    type Err = InvalidEventEndpoint;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "none" => Ok(Self::None),
+            address => match address.parse() {
+                Ok(endpoint) => Ok(Self::Address(endpoint)),
+                Err(source) => Err(InvalidEventEndpoint { source }),
+            },
+        }
+    }
+}
+
+impl fmt::Display for EventEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::None => f.write_str("none"),
+            Self::Address(endpoint) => endpoint.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flavours_that_are_not_simulated_are_refused_by_name() {
+        assert_eq!("vllm".parse(), Ok(Flavour::Vllm));
+        let message = "sglang".parse::<Flavour>().unwrap_err().to_string();
+        assert_eq!(message, r#"engine flavour "sglang" is not supported; use vllm"#);
+    }
+
+    #[test]
+    fn event_endpoints_are_words_or_addresses() {
+        for text in ["auto", "none", "tcp://*:5557"] {
+            assert_eq!(text.parse::<EventEndpoint>().unwrap().to_string(), text);
+        }
+        let message = "5557".parse::<EventEndpoint>().unwrap_err().to_string();
+        assert!(message.contains("5557") && message.contains("auto, none"), "{message}");
+    }
+
+    #[test]
+    fn a_context_beyond_the_cache_is_refused() {
+        let config = SimConfig { kv_blocks: 4, max_model_len: Some(65), ..SimConfig::default() };
+        assert!(config.validate().unwrap_err().contains("65 tokens"));
+        assert_eq!(SimConfig { max_model_len: Some(64), ..config }.validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_replay_address_without_events_is_refused() {
+        let kv_replay = "tcp://127.0.0.1:5558".parse().unwrap();
+        let config = SimConfig { kv_events: EventEndpoint::None, kv_replay, ..SimConfig::default() };
+        assert!(config.validate().unwrap_err().contains("kv_replay"));
+    }
+}

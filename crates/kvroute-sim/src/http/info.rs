@@ -1,0 +1,100 @@
+//! Routes that tell about the engine or change it.
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::json;
+
+use super::error::{ApiError, json_response};
+use super::{App, VERSION, unix_time};
+use crate::faults::Faults;
+
+/// `GET /v1/models`
+pub(super) async fn models(State(app): State<Arc<App>>) -> Response {
+    let (model, created) = (&app.config.model, unix_time(app.started));
+    ok(&json!({"object": "list", "data": [{
+        "id": model,
+        "object": "model",
+        "created": created,
+        "owned_by": "vllm",
+        "root": model,
+        "parent": null,
+        "max_model_len": app.config.context(),
+        "permission": [{
+            "id": "modelperm-simulated",
+            "object": "model_permission",
+            "created": created,
+            "allow_create_engine": false,
+            "allow_sampling": true,
+            "allow_logprobs": true,
+            "allow_search_indices": false,
+            "allow_view": true,
+            "allow_fine_tuning": false,
+            "organization": "*",
+            "group": null,
+            "is_blocking": false,
+        }],
+    }]}))
+}
+
+/// `GET /health`
+pub(super) async fn health() -> StatusCode {
+    StatusCode::OK
+}
+
+/// `GET /version`
+pub(super) async fn version() -> Response {
+    ok(&json!({ "version": VERSION }))
+}
+
+/// `GET /kv_event_sources`
+pub(super) async fn kv_event_sources(State(app): State<Arc<App>>) -> Response {
+    ok(&app.sources)
+}
+
+/// `GET /stats`
+pub(super) async fn stats(State(app): State<Arc<App>>) -> Response {
+    ok(&app.engine.stats())
+}
+
+/// `POST /reset_prefix_cache`
+pub(super) async fn reset_prefix_cache(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
+    let mut options = query.as_deref().unwrap_or_default().split('&');
+    let preempt_running = options.any(|option| option == "reset_running_requests=true");
+    let success = app.engine.reset_cache(preempt_running).await;
+    ok(&json!({ "success": success }))
+}
+
+/// `GET /faults`
+pub(super) async fn faults(State(app): State<Arc<App>>) -> Response {
+    ok(&app.faults.lock().clone())
+}
+
+/// `POST /faults`: replaces all switches.
+pub(super) async fn set_faults(State(app): State<Arc<App>>, body: Bytes) -> Response {
+    match read_faults(&body) {
+        Ok(faults) => {
+            let response = ok(&faults);
+            *app.faults.lock() = faults;
+            response
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+fn read_faults(body: &[u8]) -> Result<Faults, ApiError> {
+    let faults: Faults = serde_json::from_slice(body)?;
+    faults.validate().map_err(ApiError::bad_request)?;
+    Ok(faults)
+}
+
+fn ok(body: &impl Serialize) -> Response {
+    match serde_json::to_string(body) {
+        Ok(body) => json_response(StatusCode::OK, body),
+        Err(error) => ApiError::from(error).into_response(),
+    }
+}

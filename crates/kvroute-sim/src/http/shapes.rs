@@ -1,0 +1,8 @@
+//! The JSON of answers, field for field and in the order of vLLM 0.32. Fields of type `()` are always null.
+
+pub(super) mod chat;
+pub(super) mod completion;
+pub(super) mod usage;
+
+/// How every answer ends.
+pub(super) const FINISH_REASON: &str = "length";

@@ -1,0 +1,114 @@
+//! Whole responses: everything is generated before the head is sent.
+
+use axum::body::Body;
+use axum::http::{StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use kvroute_core::TokenId;
+use kvroute_openai::Endpoint;
+
+use super::FINGERPRINT;
+use super::error::{ApiError, json_response};
+use super::generate::Answer;
+use super::shapes::chat::{ChatChoice, ChatResponse};
+use super::shapes::completion::{ChoiceIds, CompletionChoice, CompletionResponse};
+
+/// What one choice said.
+#[derive(Clone, Debug, Default)]
+struct Choice {
+    text: String,
+    ids: Vec<TokenId>,
+}
+
+/// Waits for every choice and answers.
+pub(super) async fn respond(mut answer: Answer) -> Result<Response, ApiError> {
+    let choices = collect(&mut answer).await?;
+    let body = match answer.request.endpoint {
+        Endpoint::ChatCompletions => chat(&answer, &choices),
+        Endpoint::Completions => completion(&answer, &choices),
+    }?;
+    match answer.faults.break_after_chunks {
+        Some(_) => Ok(cut(body)),
+        None => Ok(json_response(StatusCode::OK, body)),
+    }
+}
+
+async fn collect(answer: &mut Answer) -> Result<Vec<Choice>, ApiError> {
+    let mut choices = vec![Choice::default(); answer.request.total_choices()];
+    while !answer.ticket.is_finished() {
+        let token = answer.ticket.next().await.ok_or_else(ApiError::stopped)?;
+        answer.usage.count(&token);
+        let choice = &mut choices[token.choice as usize];
+        choice.text.push_str(answer.app.words.text(token.word));
+        choice.ids.push(answer.app.words.id(token.word));
+    }
+    Ok(choices)
+}
+
+fn chat(answer: &Answer, choices: &[Choice]) -> Result<String, ApiError> {
+    let shows_ids = answer.request.return_token_ids;
+    let response = ChatResponse {
+        id: &answer.request.id,
+        object: "chat.completion",
+        created: answer.created,
+        model: &answer.app.config.model,
+        choices: (0..)
+            .zip(choices)
+            .map(|(index, choice)| ChatChoice::new(index, &choice.text, shows_ids.then_some(&choice.ids)))
+            .collect(),
+        service_tier: (),
+        system_fingerprint: FINGERPRINT,
+        usage: answer.usage.whole(),
+        prompt_logprobs: (),
+        prompt_token_ids: shows_ids.then_some(answer.request.prompt_of(0)),
+        prompt_text: (),
+        kv_transfer_params: (),
+        ec_transfer_params: (),
+        metrics: (),
+    };
+    Ok(serde_json::to_string(&response)?)
+}
+
+fn completion(answer: &Answer, choices: &[Choice]) -> Result<String, ApiError> {
+    let response = CompletionResponse {
+        id: &answer.request.id,
+        object: "text_completion",
+        created: answer.created,
+        model: &answer.app.config.model,
+        choices: (0..).zip(choices).map(|(index, choice)| completion_choice(answer, index, choice)).collect(),
+        service_tier: (),
+        system_fingerprint: FINGERPRINT,
+        usage: answer.usage.whole(),
+        kv_transfer_params: (),
+        ec_transfer_params: (),
+        metrics: (),
+    };
+    Ok(serde_json::to_string(&response)?)
+}
+
+fn completion_choice<'a>(answer: &'a Answer, index: usize, choice: &'a Choice) -> CompletionChoice<'a> {
+    let mut ids = ChoiceIds::default();
+    if answer.request.return_token_ids {
+        ids = ChoiceIds { prompt: Some(answer.request.prompt_of(index)), generated: Some(&choice.ids) };
+    }
+    CompletionChoice::new(index, &choice.text, ids)
+}
+
+/// The first half of a body that promises the whole one.
+fn cut(body: String) -> Response {
+    let length = body.len();
+    let half = Bytes::from(body).slice(..length / 2);
+    let pieces = stream::unfold(Some(half), async |half| match half {
+        Some(half) if !half.is_empty() => Some((Ok(half), Some(Bytes::new()))),
+        _ => {
+            // The half is on its way before the connection breaks.
+            tokio::task::yield_now().await;
+            Some((Err(std::io::Error::other("injected fault: the response is cut")), None))
+        }
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CONTENT_LENGTH, header::HeaderValue::from(length));
+    response
+}

@@ -1,0 +1,33 @@
+//! A simulated inference engine that speaks vLLM's wire: HTTP, KV events and metrics, with a prefix cache,
+//! block ids and timing of its own.
+//!
+//! It stands in for real engines in the demo and in tests, so it must not agree with the router by
+//! construction: it shares neither the router's index nor its block hashes, and `GET /stats` tells in tokens what
+//! it truly computed and reused. What it does not simulate is the model: words are drawn from the vocabulary, and
+//! an answer ends at its token limit only.
+//!
+//! The cache and the scheduler are pure state machines. One task drives them and owns the event socket; HTTP
+//! handlers talk to it by channels, so a slow client or subscriber never holds up the engine.
+
+#![forbid(unsafe_code)]
+
+mod cache;
+mod config;
+mod encoder;
+mod engine;
+mod events;
+mod faults;
+mod http;
+mod mix;
+mod runner;
+mod scheduler;
+mod stats;
+mod tokenizer;
+mod words;
+
+pub use config::{EventEndpoint, Flavour, InvalidEventEndpoint, SimConfig, UnsupportedFlavour};
+pub use encoder::PromptEncoder;
+pub use engine::{SimEngine, StartError};
+pub use faults::Faults;
+pub use stats::EngineStats;
+pub use tokenizer::TokenizerEncoder;

@@ -1,0 +1,253 @@
+//! When the engine computes what: one prompt at a time, and one token a tick for every running sequence.
+//!
+//! A state machine over a clock that is passed in. What is due is done in the order of its due times, not of the
+//! wake-ups, so that a late timer delays an answer but never changes the engine's speed. A rate of zero takes no
+//! time: then each call to [`Scheduler::advance`] makes a bounded number of steps, so that new requests and
+//! cancellations get in between.
+
+mod rate;
+mod sequence;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cache::{CacheChange, PrefixCache};
+use crate::config::SimConfig;
+use crate::stats::EngineStats;
+use crate::words::{WordIndex, Words};
+
+use rate::Rate;
+pub(crate) use sequence::{PrefillReport, Prompt, Sequence, SequenceId};
+
+/// Steps in one call when they take no time. More of them go out with fewer writes; fewer of them notice a
+/// cancellation earlier.
+const STEPS_WITHOUT_DELAY: usize = 16;
+
+/// The engine's work and cache.
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    cache: PrefixCache,
+    words: Arc<Words>,
+    prefill_rate: Rate,
+    decode_rate: Rate,
+    waiting: VecDeque<Sequence>,
+    prefill: Option<Prefill>,
+    /// In the order of admission: the last one makes room when blocks run out.
+    running: Vec<Sequence>,
+    next_decode: Duration,
+    /// Due time of what was done last.
+    clock: Duration,
+    stats: EngineStats,
+}
+
+/// The prompt being computed.
+#[derive(Debug)]
+struct Prefill {
+    sequence: Sequence,
+    reused: usize,
+    done_at: Duration,
+}
+
+/// What one call to [`Scheduler::advance`] produced.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// The cache changes of each step that had any.
+    pub(crate) batches: Vec<Vec<CacheChange>>,
+    /// Generated tokens, in order.
+    pub(crate) tokens: Vec<Generated>,
+}
+
+/// One generated token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Generated {
+    /// Whose it is.
+    pub(crate) sequence: SequenceId,
+    /// Which one.
+    pub(crate) word: WordIndex,
+    /// How the sequence's prompt was computed.
+    pub(crate) prefill: PrefillReport,
+    /// Whether it is the last one.
+    pub(crate) is_last: bool,
+}
+
+// === impl Scheduler ===
+
+impl Scheduler {
+    pub(crate) fn new(config: &SimConfig, words: Arc<Words>) -> Self {
+        Self {
+            cache: PrefixCache::new(config.kv_blocks, config.block_size, config.seed),
+            words,
+            prefill_rate: Rate::new(config.prefill_tps),
+            decode_rate: Rate::new(config.decode_tps),
+            waiting: VecDeque::new(),
+            prefill: None,
+            running: Vec::new(),
+            next_decode: Duration::ZERO,
+            clock: Duration::ZERO,
+            stats: EngineStats::default(),
+        }
+    }
+
+    /// Counts one accepted request and queues its sequences, each of which fits the cache alone.
+    pub(crate) fn submit(&mut self, sequences: impl IntoIterator<Item = Sequence>) {
+        self.stats.requests += 1;
+        self.waiting.extend(sequences);
+    }
+
+    /// Stops sequences at once; their complete blocks stay cached. Ids that have ended are ignored.
+    pub(crate) fn cancel(&mut self, ids: &[SequenceId]) {
+        let is_cancelled = |sequence: &Sequence| ids.contains(&sequence.id);
+        self.waiting.retain(|sequence| !is_cancelled(sequence));
+        if let Some(mut prefill) = self.prefill.take_if(|prefill| is_cancelled(&prefill.sequence)) {
+            self.cache.release(&mut prefill.sequence.chain);
+        }
+        for mut sequence in self.running.extract_if(.., |sequence| is_cancelled(sequence)) {
+            self.cache.release(&mut sequence.chain);
+        }
+    }
+
+    /// Empties the cache. Refused (false) while sequences hold blocks, unless those may be preempted.
+    pub(crate) fn reset_cache(&mut self, preempt_running: bool) -> bool {
+        while preempt_running && self.preempt_newest().is_some() {}
+        self.cache.clear()
+    }
+
+    /// Does everything that is due by now.
+    pub(crate) fn advance(&mut self, now: Duration) -> Progress {
+        let mut progress = Progress::default();
+        let mut steps_left = STEPS_WITHOUT_DELAY;
+        loop {
+            self.start_prefill(now);
+            let prefill_at = self.prefill.as_ref().map(|prefill| prefill.done_at);
+            let decode_at = (!self.running.is_empty()).then_some(self.next_decode);
+            match (prefill_at, decode_at) {
+                (Some(at), decode_at) if at <= now && decode_at.is_none_or(|decode_at| at <= decode_at) => {
+                    self.clock = at;
+                    self.finish_prefill(&mut progress);
+                }
+                (_, Some(at)) if at <= now => {
+                    self.clock = at;
+                    self.decode(&mut progress);
+                    steps_left -= usize::from(self.decode_rate.is_instant());
+                    if steps_left == 0 {
+                        break;
+                    }
+                }
+                _ => break,
+            }
+        }
+        self.clock = now;
+        progress
+    }
+
+    /// When [`Scheduler::advance`] has something to do next; `None` when idle until the next submission.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        let decode_at = (!self.running.is_empty()).then_some(self.next_decode);
+        let prefill_at = self.prefill.as_ref().map(|prefill| prefill.done_at);
+        let admit_at = (self.prefill.is_none() && self.running.is_empty() && !self.waiting.is_empty())
+            .then_some(self.clock);
+        [decode_at, prefill_at, admit_at].into_iter().flatten().min()
+    }
+
+    /// The counters, with the present state of the queue and the cache.
+    pub(crate) fn stats(&self) -> EngineStats {
+        EngineStats {
+            running: (self.running.len() + usize::from(self.prefill.is_some())) as u64,
+            waiting: self.waiting.len() as u64,
+            kv_blocks_used: self.cache.used_blocks() as u64,
+            kv_blocks_held: self.cache.held_blocks() as u64,
+            ..self.stats
+        }
+    }
+
+    fn start_prefill(&mut self, now: Duration) {
+        if self.prefill.is_some() {
+            return;
+        }
+        let Some(mut sequence) = self.waiting.pop_front() else { return };
+        let Some(reused) = self.cache.admit(&mut sequence.chain) else {
+            self.waiting.push_front(sequence);
+            return;
+        };
+        let started_at = sequence.arrived.max(self.clock).min(now);
+        let done_at = started_at + self.prefill_rate.time_for(sequence.chain.len() - reused);
+        self.prefill = Some(Prefill { sequence, reused, done_at });
+    }
+
+    fn finish_prefill(&mut self, progress: &mut Progress) {
+        let Some(Prefill { mut sequence, reused, .. }) = self.prefill.take() else { return };
+        let created = self.cache.store(&mut sequence.chain);
+        if sequence.note_prefill(reused, created) && sequence.counts_prompt {
+            self.stats.prompt_tokens += sequence.chain.len() as u64;
+            self.stats.reused_tokens += reused as u64;
+            self.stats.computed_tokens += (sequence.chain.len() - reused) as u64;
+        }
+        if self.running.is_empty() {
+            self.next_decode = self.clock + self.decode_rate.time_for(1);
+        }
+        self.running.push(sequence);
+        self.generate(self.running.len() - 1, progress);
+        self.end_step(progress);
+    }
+
+    fn decode(&mut self, progress: &mut Progress) {
+        self.next_decode = self.clock + self.decode_rate.time_for(1);
+        let mut index = 0;
+        while index < self.running.len() && self.make_room_for(index) {
+            self.cache.store(&mut self.running[index].chain);
+            self.generate(index, progress);
+            index += 1;
+        }
+        self.end_step(progress);
+    }
+
+    /// Gives a running sequence a block for its newest token, at the price of the newest sequences; false when it
+    /// had to go itself.
+    fn make_room_for(&mut self, index: usize) -> bool {
+        let id = self.running[index].id;
+        while !self.cache.extend(&mut self.running[index].chain) {
+            if self.preempt_newest() == Some(id) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Puts the sequence that was admitted last back in front of the queue, to be computed again.
+    fn preempt_newest(&mut self) -> Option<SequenceId> {
+        let newest = self.prefill.take().map(|prefill| prefill.sequence).or_else(|| self.running.pop());
+        let mut sequence = newest?;
+        let id = sequence.id;
+        self.cache.release(&mut sequence.chain);
+        self.stats.preemptions += 1;
+        self.waiting.push_front(sequence);
+        Some(id)
+    }
+
+    fn generate(&mut self, index: usize, progress: &mut Progress) {
+        let sequence = &mut self.running[index];
+        let word = self.words.draw(&mut sequence.words);
+        sequence.append(self.words.id(word));
+        self.stats.generated_tokens += 1;
+        progress.tokens.push(Generated {
+            sequence: sequence.id,
+            word,
+            prefill: sequence.prefill,
+            is_last: sequence.is_finished(),
+        });
+    }
+
+    fn end_step(&mut self, progress: &mut Progress) {
+        for mut sequence in self.running.extract_if(.., |sequence| sequence.is_finished()) {
+            self.cache.release(&mut sequence.chain);
+            self.stats.finished_sequences += 1;
+        }
+        let changes = self.cache.take_changes();
+        if !changes.is_empty() {
+            progress.batches.push(changes);
+        }
+    }
+}

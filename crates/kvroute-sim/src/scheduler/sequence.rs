@@ -1,0 +1,95 @@
+//! One answer in the making: a prompt, its blocks and the tokens generated so far.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kvroute_core::TokenId;
+
+use crate::cache::Chain;
+use crate::words::WordStream;
+
+/// Names a sequence for as long as the engine lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SequenceId(u64);
+
+/// How a sequence's prompt was computed the first time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PrefillReport {
+    /// Prompt tokens that were taken from the cache.
+    pub(crate) reused_tokens: u64,
+    /// Blocks that became cached with the prompt.
+    pub(crate) created_blocks: u64,
+}
+
+/// One choice of an answer to one prompt.
+#[derive(Debug)]
+pub(crate) struct Sequence {
+    pub(super) id: SequenceId,
+    pub(super) chain: Chain,
+    pub(super) words: WordStream,
+    pub(super) arrived: Duration,
+    pub(super) prefill: PrefillReport,
+    /// Whether the prompt is this sequence's own in the statistics: further choices of it are not counted again.
+    pub(super) counts_prompt: bool,
+    was_computed: bool,
+    missing_tokens: u64,
+}
+
+// === impl SequenceId ===
+
+impl SequenceId {
+    pub(crate) const fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+// === impl Sequence ===
+
+impl Sequence {
+    /// A sequence of at least one more token. The first choice of a prompt is the one that is counted.
+    pub(crate) fn new(id: SequenceId, prompt: Prompt<'_>, choice: u32, arrived: Duration) -> Self {
+        Self {
+            id,
+            chain: Chain::new(prompt.tokens.to_vec(), prompt.salt.clone()),
+            words: WordStream::new(prompt.seed, prompt.tokens, choice),
+            arrived,
+            prefill: PrefillReport::default(),
+            counts_prompt: choice == 0,
+            was_computed: false,
+            missing_tokens: prompt.max_tokens.max(1),
+        }
+    }
+
+    pub(super) const fn is_finished(&self) -> bool {
+        self.missing_tokens == 0
+    }
+
+    pub(super) fn append(&mut self, token: TokenId) {
+        self.chain.push(token);
+        self.missing_tokens -= 1;
+    }
+
+    /// Keeps what the first prefill found; false when the sequence had been computed before a preemption.
+    pub(super) const fn note_prefill(&mut self, reused_tokens: usize, created_blocks: usize) -> bool {
+        if self.was_computed {
+            return false;
+        }
+        self.was_computed = true;
+        self.prefill =
+            PrefillReport { reused_tokens: reused_tokens as u64, created_blocks: created_blocks as u64 };
+        true
+    }
+}
+
+/// What the choices of one prompt share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prompt<'a> {
+    /// The ids, at least one.
+    pub(crate) tokens: &'a [TokenId],
+    /// The tenant's salt.
+    pub(crate) salt: &'a Option<Arc<str>>,
+    /// Tokens to generate.
+    pub(crate) max_tokens: u64,
+    /// The engine's seed.
+    pub(crate) seed: u64,
+}

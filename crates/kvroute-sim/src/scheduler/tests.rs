@@ -1,0 +1,177 @@
+use kvroute_core::{BlockSize, TokenId};
+use kvroute_openai::ClientRequest;
+use proptest::prelude::*;
+
+use super::*;
+use crate::encoder::PromptEncoder;
+
+struct ThreeWords;
+
+impl PromptEncoder for ThreeWords {
+    fn encode(&self, _: &ClientRequest) -> Result<Vec<Vec<TokenId>>, String> {
+        Err(String::from("the scheduler encodes nothing"))
+    }
+
+    fn decode(&self, tokens: &[TokenId]) -> String {
+        format!("{tokens:?}")
+    }
+
+    fn plain_ids(&self) -> Vec<TokenId> {
+        vec![7, 8, 9]
+    }
+
+    fn vocabulary_size(&self) -> u32 {
+        10
+    }
+}
+
+fn scheduler(kv_blocks: u32, prefill_tps: u64, decode_tps: u64) -> Scheduler {
+    let block_size = BlockSize::new(4).unwrap();
+    let config = SimConfig { kv_blocks, block_size, prefill_tps, decode_tps, ..SimConfig::default() };
+    Scheduler::new(&config, Arc::new(Words::new(&ThreeWords).unwrap()))
+}
+
+fn sequence(number: u64, prompt: &[TokenId], max_tokens: u64, arrived: Duration) -> Sequence {
+    let prompt = Prompt { tokens: prompt, salt: &None, max_tokens, seed: 1 };
+    Sequence::new(SequenceId::new(number), prompt, 0, arrived)
+}
+
+fn submit(scheduler: &mut Scheduler, number: u64, prompt: &[TokenId], max_tokens: u64, arrived: u64) {
+    scheduler.submit([sequence(number, prompt, max_tokens, ms(arrived))]);
+}
+
+const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// Runs to the end by its own due times: when each token of each sequence came.
+fn run(scheduler: &mut Scheduler) -> Vec<(Duration, SequenceId)> {
+    let mut tokens = Vec::new();
+    while let Some(due) = scheduler.next_due() {
+        let progress = scheduler.advance(due);
+        tokens.extend(progress.tokens.iter().map(|token| (due, token.sequence)));
+    }
+    tokens
+}
+
+fn times_of(tokens: &[(Duration, SequenceId)], number: u64) -> Vec<Duration> {
+    let own = tokens.iter().filter(|(_, sequence)| *sequence == SequenceId::new(number));
+    own.map(|(at, _)| *at).collect()
+}
+
+#[test]
+fn prompts_are_computed_one_after_the_other_and_tokens_come_by_the_tick() {
+    let mut scheduler = scheduler(64, 1000, 100);
+    submit(&mut scheduler, 0, &[1; 50], 3, 0);
+    submit(&mut scheduler, 1, &[2; 100], 2, 0);
+    let tokens = run(&mut scheduler);
+    assert_eq!(times_of(&tokens, 0), [ms(50), ms(60), ms(70)]);
+    assert_eq!(times_of(&tokens, 1), [ms(150), ms(160)]);
+}
+
+#[test]
+fn a_cached_prefix_takes_no_time() {
+    let mut scheduler = scheduler(64, 1000, 0);
+    submit(&mut scheduler, 0, &[1; 50], 1, 0);
+    submit(&mut scheduler, 1, &[1; 50], 1, 10);
+    let tokens = run(&mut scheduler);
+    assert_eq!(times_of(&tokens, 0), [ms(50)]);
+    assert_eq!(times_of(&tokens, 1), [ms(52)], "48 of 50 tokens are cached");
+    let stats = scheduler.stats();
+    assert_eq!((stats.prompt_tokens, stats.reused_tokens, stats.computed_tokens), (100, 48, 52));
+}
+
+#[test]
+fn work_without_delay_is_done_in_bounded_portions() {
+    let mut scheduler = scheduler(64, 0, 0);
+    submit(&mut scheduler, 0, &[1, 2], 20, 0);
+    submit(&mut scheduler, 1, &[3, 4], 2, 0);
+    let counts: Vec<_> = (0..3).map(|_| scheduler.advance(ms(1)).tokens.len()).collect();
+    assert_eq!(counts, [2 + 1 + 16, 3, 0], "first tokens and 16 steps, then the rest");
+    assert_eq!(scheduler.next_due(), None);
+}
+
+#[test]
+fn the_newest_sequence_makes_room_and_is_computed_again() {
+    let mut scheduler = scheduler(6, 0, 0);
+    submit(&mut scheduler, 0, &[1; 8], 10, 0);
+    submit(&mut scheduler, 1, &[2; 8], 10, 0);
+    let tokens = run(&mut scheduler);
+    assert_eq!((times_of(&tokens, 0).len(), times_of(&tokens, 1).len()), (10, 10));
+    let last = |number| tokens.iter().rposition(|(_, sequence)| *sequence == SequenceId::new(number));
+    assert!(last(0) < last(1), "the older one is not held up");
+    let stats = scheduler.stats();
+    assert!(stats.preemptions > 0, "{stats:?}");
+    assert_eq!((stats.prompt_tokens, stats.computed_tokens), (16, 16), "the prompt is counted once");
+    assert_eq!((stats.finished_sequences, stats.kv_blocks_held), (2, 0));
+}
+
+#[test]
+fn cancelling_stops_every_phase_and_keeps_complete_blocks() {
+    let mut scheduler = scheduler(64, 1000, 10);
+    submit(&mut scheduler, 0, &[1; 10], 100, 0);
+    submit(&mut scheduler, 1, &[2; 100], 100, 0);
+    submit(&mut scheduler, 2, &[3; 10], 100, 0);
+    scheduler.advance(ms(20));
+    let stats = scheduler.stats();
+    assert_eq!((stats.running, stats.waiting, stats.kv_blocks_held), (2, 1, 3 + 25));
+    scheduler.cancel(&[SequenceId::new(0), SequenceId::new(1), SequenceId::new(2), SequenceId::new(3)]);
+    let stats = scheduler.stats();
+    assert_eq!((stats.running, stats.waiting, stats.kv_blocks_held), (0, 0, 0));
+    assert_eq!(stats.kv_blocks_used, 2, "those of the computed prompt");
+    assert_eq!(scheduler.next_due(), None);
+    assert!(scheduler.advance(ms(1000)).tokens.is_empty());
+}
+
+#[test]
+fn a_reset_with_preemption_is_announced_before_the_blocks_that_follow() {
+    let mut scheduler = scheduler(64, 0, 10);
+    submit(&mut scheduler, 0, &[1; 9], 100, 0);
+    let stored = scheduler.advance(ms(0)).batches;
+    assert!(!scheduler.reset_cache(false));
+    assert!(scheduler.reset_cache(true));
+    let batches = scheduler.advance(ms(1)).batches;
+    assert_eq!(batches, [[CacheChange::Cleared, stored[0][0].clone()]]);
+}
+
+#[derive(Clone, Debug)]
+struct Arrival {
+    prompt: Vec<TokenId>,
+    max_tokens: u64,
+}
+
+fn arrival() -> impl Strategy<Value = Arrival> {
+    (prop::collection::vec(0u32..2, 1..24), 1u64..12)
+        .prop_map(|(prompt, max_tokens)| Arrival { prompt, max_tokens })
+}
+
+proptest! {
+    /// Timers are late under load; that must not change what is computed, in which order, or by when.
+    #[test]
+    fn late_wake_ups_change_nothing(
+        arrivals in prop::collection::vec(arrival(), 1..6),
+        delays in prop::collection::vec(0u64..40, 1..20),
+    ) {
+        let start = || {
+            let mut scheduler = scheduler(9, 2000, 500);
+            for (number, arrival) in (0..).zip(&arrivals) {
+                submit(&mut scheduler, number, &arrival.prompt, arrival.max_tokens, 0);
+            }
+            scheduler
+        };
+        let (mut punctual, mut late) = (start(), start());
+        let expected = run(&mut punctual);
+        let mut order = Vec::new();
+        let mut delays = delays.iter().cycle();
+        while let Some(due) = late.next_due() {
+            let now = due + ms(*delays.next().unwrap());
+            order.extend(late.advance(now).tokens.iter().map(|token| token.sequence));
+            prop_assert_eq!(order.len(), expected.iter().filter(|(at, _)| *at <= now).count());
+        }
+        prop_assert_eq!(order, expected.iter().map(|(_, sequence)| *sequence).collect::<Vec<_>>());
+        prop_assert_eq!(late.stats(), punctual.stats());
+        prop_assert_eq!(late.stats().kv_blocks_held, 0);
+        let wanted: u64 = arrivals.iter().map(|arrival| arrival.max_tokens).sum();
+        prop_assert_eq!(late.stats().generated_tokens, wanted);
+    }
+}

@@ -1,0 +1,18 @@
+//! The simulated engine over real sockets: shapes, accounting, events, cancellation and faults.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and says on stdout why it was skipped"
+)]
+
+mod accounting;
+mod disconnects;
+mod encoder;
+mod events;
+mod faults;
+mod http;
+mod libzmq;
+mod lifecycle;
+mod shapes;
