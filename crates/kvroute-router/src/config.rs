@@ -1,0 +1,147 @@
+//! What a pool is told, already validated: plain data, no parsing and no defaults that depend on a file format.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kvroute_core::{BlockSize, ModelName};
+use kvroute_select::CostWeights;
+use kvroute_zmtp::Endpoint;
+
+/// Everything the router needs to run.
+#[derive(Clone, Debug)]
+pub struct RouterConfig {
+    /// Pools as configured. Workers of a pool without a model are grouped by the model they turn out to serve.
+    pub pools: Vec<PoolConfig>,
+    /// Seed of tie-breaks and sampling: equal seeds and equal inputs give equal decisions.
+    pub seed: u64,
+}
+
+/// One served model.
+#[derive(Clone, Debug)]
+pub struct PoolConfig {
+    /// The pool's model; `None` takes it from the workers.
+    pub model: Option<ModelName>,
+    /// Further request model names that mean this pool.
+    pub aliases: Vec<String>,
+    /// Where token ids come from.
+    pub tokenizer: TokenizerSource,
+    /// Name of the selection policy, one of [`kvroute_select::policy::NAMES`].
+    pub policy: String,
+    /// Weights of the cost function.
+    pub weights: CostWeights,
+    /// Expected block size; `None` learns it from the engines.
+    pub block_size: Option<BlockSize>,
+    /// Look the index up beside a policy that does not need it.
+    pub observe: bool,
+    /// Whether prompts are tokenized and counted.
+    pub count: CountMode,
+    /// Limits of one upstream call.
+    pub timeouts: Timeouts,
+    /// The pool's static workers.
+    pub workers: Vec<WorkerConfig>,
+}
+
+/// Where a pool's token ids come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenizerSource {
+    /// The workers' own tokenize endpoint.
+    Engine,
+    /// A folder with `tokenizer.json` and its chat template, or the file itself.
+    Path(PathBuf),
+}
+
+/// Whether attempts of a pool are counted at selection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountMode {
+    /// The prompt is tokenized before selection: F0 is known.
+    Exact,
+    /// The prompt is not tokenized; only reports are taken.
+    Off,
+}
+
+/// Limits of one upstream call, each with an error of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until the connection stands.
+    pub connect: Duration,
+    /// From the request's last byte to the response's head.
+    pub first_byte: Duration,
+    /// Between two pieces of a response.
+    pub idle: Duration,
+    /// For the whole call.
+    pub total: Duration,
+}
+
+/// One static worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerConfig {
+    /// Base address, `http://host:port`.
+    pub url: String,
+    /// Where its KV events come from.
+    pub kv_events: EventEndpoint,
+    /// Where lost KV events can be asked for.
+    pub kv_replay: EventEndpoint,
+    /// Data-parallel ranks; `None` asks the engine.
+    pub dp_ranks: Option<u32>,
+}
+
+/// Address of a KV event socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum EventEndpoint {
+    /// Ask the engine.
+    #[default]
+    Auto,
+    /// The worker has none, or it is not wanted.
+    None,
+    /// Connect to `tcp://host:port`; rank r is at port + r.
+    Connect(Endpoint),
+    /// Bind `tcp://host:port` and let the publisher connect; rank r at port + r.
+    Bind(Endpoint),
+}
+
+// === impl PoolConfig ===
+
+impl PoolConfig {
+    /// The defaults of the documentation, for a pool of the given workers.
+    pub fn of_workers(workers: Vec<WorkerConfig>) -> Self {
+        Self {
+            model: None,
+            aliases: Vec::new(),
+            tokenizer: TokenizerSource::Engine,
+            policy: "kv".to_owned(),
+            weights: CostWeights::default(),
+            block_size: None,
+            observe: false,
+            count: CountMode::Exact,
+            timeouts: Timeouts::default(),
+            workers,
+        }
+    }
+}
+
+// === impl Timeouts ===
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(2),
+            first_byte: Duration::from_secs(300),
+            idle: Duration::from_secs(120),
+            total: Duration::from_secs(3600),
+        }
+    }
+}
+
+// === impl WorkerConfig ===
+
+impl WorkerConfig {
+    /// A worker of which only the address is known.
+    pub fn at(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            kv_events: EventEndpoint::Auto,
+            kv_replay: EventEndpoint::Auto,
+            dp_ranks: None,
+        }
+    }
+}

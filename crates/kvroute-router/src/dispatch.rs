@@ -1,0 +1,197 @@
+//! Sends an attempt to its worker and turns the answer into the client's.
+
+use std::error::Error as _;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Response, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Error as ClientError;
+use kvroute_funnel::Close;
+use kvroute_metrics::Stage;
+use kvroute_openai::{BodyScan, ClientRequest, UpstreamEdits, UsageChunk};
+use tokio::time::{Instant, timeout_at};
+
+use crate::attempt::Attempt;
+use crate::config::Timeouts;
+use crate::error::{ErrorKind, RouteError};
+use crate::headers;
+use crate::relay::{RelayBody, StreamRelay, error_text};
+
+/// Largest whole answer. It has to be in memory, because its report stands at its end.
+const LARGEST_ANSWER: usize = 256 << 20;
+
+/// One request with what names it.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) request: Arc<ClientRequest>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) request_id: HeaderValue,
+}
+
+/// Sends the call to the attempt's worker. The attempt ends here, or lives on in the stream that is returned.
+pub(crate) async fn dispatch(mut attempt: Attempt, call: &Call) -> Result<Response<RelayBody>, RouteError> {
+    let timeouts = *attempt.pool().timeouts();
+    let started = Instant::now();
+    let deadline = started + timeouts.total;
+    let stage = attempt.pool().stages().enter(Stage::Dispatch);
+    let sent = attempt.pool().client().request(upstream_request(&attempt, call)?);
+    let answer = match timeout_at(deadline.min(started + timeouts.first_byte), sent).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => return Err(refused(attempt, &error)),
+        Err(_elapsed) => return Err(timed_out(attempt, "first_byte", timeouts.first_byte)),
+    };
+    stage.passed(started.elapsed());
+    attempt.dispatched();
+    if answer.status().is_success() && is_event_stream(&answer) {
+        return Ok(stream(attempt, call, answer, deadline));
+    }
+    whole(attempt, call, answer, deadline).await
+}
+
+fn upstream_request(attempt: &Attempt, call: &Call) -> Result<Request<Full<Bytes>>, RouteError> {
+    let rank = attempt.rank();
+    let uri = format!("{}{}", rank.worker.config().url, call.request.endpoint.path());
+    let broken = |cause: String| {
+        let worker = rank.name.worker.to_string();
+        RouteError::worker(rank.name.clone(), ErrorKind::UpstreamBroke { worker, cause })
+    };
+    let uri = uri.parse::<Uri>().map_err(|error| broken(error.to_string()))?;
+    let body = call.request.upstream_body(UpstreamEdits {
+        inject_usage: rank.engine.accepts_stream_options(),
+        model: attempt.pool().model_for_worker(&call.request),
+    });
+    let mut request = Request::builder()
+        .method(Method::POST)
+        .uri(uri)
+        .body(Full::new(body))
+        .map_err(|error| broken(error.to_string()))?;
+    *request.headers_mut() = headers::for_worker(&call.headers, &call.request_id);
+    if let Some(header) = rank.engine.rank_header().filter(|_| rank.ranks_of_worker > 1) {
+        let value = HeaderValue::from(rank.name.dp_rank.get());
+        request.headers_mut().insert(HeaderName::from_static(header), value);
+    }
+    Ok(request)
+}
+
+fn is_event_stream(answer: &Response<Incoming>) -> bool {
+    let media_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    media_type.is_some_and(|text| text.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+}
+
+fn stream(
+    attempt: Attempt,
+    call: &Call,
+    answer: Response<Incoming>,
+    deadline: Instant,
+) -> Response<RelayBody> {
+    let injected = call.request.lacks_usage() && attempt.rank().engine.accepts_stream_options();
+    let usage = if injected { UsageChunk::Withhold } else { UsageChunk::Forward };
+    let (head, upstream) = answer.into_parts();
+    let relay = StreamRelay::new(upstream, usage, attempt, deadline);
+    for_client(&head, call, RelayBody::stream(relay))
+}
+
+async fn whole(
+    mut attempt: Attempt,
+    call: &Call,
+    answer: Response<Incoming>,
+    deadline: Instant,
+) -> Result<Response<RelayBody>, RouteError> {
+    let timeouts = *attempt.pool().timeouts();
+    let (head, upstream) = answer.into_parts();
+    let body = match read_whole(upstream, &timeouts, deadline).await {
+        Ok(body) => body,
+        Err(Unread::Broken(cause)) => return Err(broke(attempt, cause)),
+        Err(Unread::TimedOut(limit, after)) => return Err(timed_out(attempt, limit, after)),
+    };
+    if !head.status.is_success() {
+        tracing::debug!(worker = %attempt.rank().name, status = %head.status, "worker refused a request");
+        attempt.finish(Close::Failed);
+        return Ok(for_client(&head, call, RelayBody::whole(body)));
+    }
+    let scan = BodyScan::read(body);
+    for observation in &scan.observations {
+        attempt.observe(observation);
+    }
+    attempt.finish(Close::Completed);
+    Ok(for_client(&head, call, RelayBody::whole(scan.forward)))
+}
+
+/// A whole answer that did not come to its end.
+enum Unread {
+    Broken(String),
+    TimedOut(&'static str, Duration),
+}
+
+async fn read_whole(mut upstream: Incoming, timeouts: &Timeouts, deadline: Instant) -> Result<Bytes, Unread> {
+    let mut body = BytesMut::new();
+    loop {
+        let idle_until = Instant::now() + timeouts.idle;
+        let frame = match timeout_at(deadline.min(idle_until), upstream.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(error))) => return Err(Unread::Broken(error_text(&error))),
+            Ok(None) => return Ok(body.freeze()),
+            Err(_elapsed) if idle_until < deadline => return Err(Unread::TimedOut("idle", timeouts.idle)),
+            Err(_elapsed) => return Err(Unread::TimedOut("total", timeouts.total)),
+        };
+        body.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..]));
+        if body.len() > LARGEST_ANSWER {
+            return Err(Unread::Broken(format!("its answer is larger than {LARGEST_ANSWER} bytes")));
+        }
+    }
+}
+
+fn for_client(head: &http::response::Parts, call: &Call, body: RelayBody) -> Response<RelayBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = head.status;
+    *response.headers_mut() = headers::for_client(&head.headers, &call.request_id);
+    response
+}
+
+/// The client library's error before any answer: the worker could not be reached, or it broke.
+fn refused(attempt: Attempt, error: &ClientError) -> RouteError {
+    let cause = error_text(error);
+    if !error.is_connect() {
+        attempt.rank().worker.doubt.notify_one();
+        return broke(attempt, cause);
+    }
+    attempt.rank().worker.found_unreachable(&cause);
+    if is_timeout(error) {
+        let after = attempt.pool().timeouts().connect;
+        return timed_out(attempt, "connect", after);
+    }
+    broke(attempt, cause)
+}
+
+fn is_timeout(error: &ClientError) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn broke(attempt: Attempt, cause: String) -> RouteError {
+    fail(attempt, |worker| ErrorKind::UpstreamBroke { worker, cause })
+}
+
+fn timed_out(attempt: Attempt, limit: &'static str, after: Duration) -> RouteError {
+    attempt.rank().worker.doubt.notify_one();
+    fail(attempt, |worker| ErrorKind::Timeout { worker, limit, after })
+}
+
+fn fail(attempt: Attempt, kind: impl FnOnce(String) -> ErrorKind) -> RouteError {
+    let rank = attempt.rank().name.clone();
+    let error = RouteError::worker(rank.clone(), kind(rank.worker.to_string()));
+    tracing::warn!(worker = %rank, %error, "attempt failed");
+    attempt.finish(Close::Failed);
+    error
+}

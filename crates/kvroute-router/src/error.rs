@@ -1,0 +1,203 @@
+//! Why a request failed, with everything that follows from it as data.
+//!
+//! The origin decides who is told off: a client's mistake is never logged as a fault and never marks a worker;
+//! a worker's fault does both. Status, error type and code are exhaustive matches, so a new kind of failure
+//! cannot be added without deciding them.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use http::StatusCode;
+use kvroute_core::WorkerRank;
+use kvroute_openai::{ErrorBody, RequestError};
+
+/// Where a failure came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The request itself.
+    Client,
+    /// This router, its configuration or its lack of workers.
+    Router,
+    /// One worker rank.
+    Worker(WorkerRank),
+}
+
+/// A request that did not end well.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{kind}")]
+pub struct RouteError {
+    kind: ErrorKind,
+    origin: Origin,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ErrorKind {
+    /// The body cannot be served.
+    #[error("{0}")]
+    BadRequest(Box<RequestError>),
+    /// The body is larger than the limit.
+    #[error("request body is larger than {limit} bytes; raise server.max_body or send less")]
+    BodyTooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The client stopped sending its body.
+    #[error("request body could not be read: {0}")]
+    BodyBroken(String),
+    /// No pool serves the model.
+    #[error("model {model:?} is not served here; served models: {served}")]
+    UnknownModel {
+        /// As the client wrote it.
+        model: String,
+        /// Names of the pools, comma-separated.
+        served: String,
+    },
+    /// A request without a model reached a router with several pools.
+    #[error("'model' is missing and more than one model is served; name one of: {served}")]
+    ModelMissing {
+        /// Names of the pools, comma-separated.
+        served: String,
+    },
+    /// No pool exists yet, because no worker has answered its probe.
+    #[error("no worker has answered its probe yet: {workers}")]
+    NotReady {
+        /// Workers and what is wrong with each.
+        workers: String,
+    },
+    /// Every worker of the pool is excluded.
+    #[error("no worker of model {model:?} can take this request: {workers}")]
+    NoWorker {
+        /// The pool's model.
+        model: String,
+        /// Workers and what is wrong with each.
+        workers: String,
+    },
+    /// The worker could not be reached, or broke before the first byte of its answer.
+    #[error("worker {worker} broke before its first byte: {cause}")]
+    UpstreamBroke {
+        /// The worker.
+        worker: String,
+        /// The transport's own words.
+        cause: String,
+    },
+    /// The worker broke after the first byte; only a stream can carry this.
+    #[error("worker {worker} broke in the middle of its answer: {cause}")]
+    UpstreamBrokeMidStream {
+        /// The worker.
+        worker: String,
+        /// The transport's own words.
+        cause: String,
+    },
+    /// A limit of the call ran out.
+    #[error("worker {worker} exceeded timeouts.{limit} of {after:?}")]
+    Timeout {
+        /// The worker.
+        worker: String,
+        /// Which of the pool's timeouts.
+        limit: &'static str,
+        /// Its value.
+        after: Duration,
+    },
+}
+
+// === impl RouteError ===
+
+impl RouteError {
+    /// A failure that the request itself caused.
+    pub fn client(kind: ErrorKind) -> Self {
+        Self { kind, origin: Origin::Client }
+    }
+
+    /// A failure of this router or its fleet as a whole.
+    pub fn router(kind: ErrorKind) -> Self {
+        Self { kind, origin: Origin::Router }
+    }
+
+    /// A failure of one worker.
+    pub fn worker(rank: WorkerRank, kind: ErrorKind) -> Self {
+        Self { kind, origin: Origin::Worker(rank) }
+    }
+
+    /// A body that cannot be served.
+    pub fn bad_request(error: RequestError) -> Self {
+        Self::client(ErrorKind::BadRequest(Box::new(error)))
+    }
+
+    /// What went wrong.
+    pub const fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+
+    /// Whose fault it was.
+    pub const fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The status a client sees.
+    pub fn status(&self) -> StatusCode {
+        self.kind.status()
+    }
+
+    /// The OpenAI-shaped body a client sees.
+    pub fn body(&self) -> ErrorBody {
+        match &self.kind {
+            ErrorKind::BadRequest(error) => error.error.clone(),
+            kind => ErrorBody {
+                param: kind.param().map(Cow::Borrowed),
+                ..ErrorBody::new(kind.error_type(), kind.to_string()).with_code(kind.code())
+            },
+        }
+    }
+}
+
+// === impl ErrorKind ===
+
+impl ErrorKind {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::BadRequest(error) => StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST),
+            Self::BodyBroken(_) | Self::ModelMissing { .. } => StatusCode::BAD_REQUEST,
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
+            Self::NotReady { .. } | Self::NoWorker { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::UpstreamBroke { .. } | Self::UpstreamBrokeMidStream { .. } => StatusCode::BAD_GATEWAY,
+            Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    const fn error_type(&self) -> &'static str {
+        match self {
+            Self::BadRequest(_)
+            | Self::BodyBroken(_)
+            | Self::BodyTooLarge { .. }
+            | Self::ModelMissing { .. }
+            | Self::UnknownModel { .. } => "invalid_request_error",
+            Self::NotReady { .. } | Self::NoWorker { .. } => "service_unavailable_error",
+            Self::UpstreamBroke { .. } | Self::UpstreamBrokeMidStream { .. } => "upstream_error",
+            Self::Timeout { .. } => "timeout_error",
+        }
+    }
+
+    const fn param(&self) -> Option<&'static str> {
+        match self {
+            Self::UnknownModel { .. } | Self::ModelMissing { .. } => Some("model"),
+            _ => None,
+        }
+    }
+
+    const fn code(&self) -> &'static str {
+        match self {
+            Self::BadRequest(_) => "bad_request",
+            Self::BodyBroken(_) => "body_broken",
+            Self::BodyTooLarge { .. } => "body_too_large",
+            Self::UnknownModel { .. } => "model_not_found",
+            Self::ModelMissing { .. } => "model_missing",
+            Self::NotReady { .. } => "not_ready",
+            Self::NoWorker { .. } => "no_worker",
+            Self::UpstreamBroke { .. } => "upstream_broke",
+            Self::UpstreamBrokeMidStream { .. } => "upstream_broke_mid_stream",
+            Self::Timeout { .. } => "upstream_timeout",
+        }
+    }
+}

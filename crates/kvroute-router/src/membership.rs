@@ -1,0 +1,214 @@
+//! A worker's place in a pool: its ranks, their slots, and the tasks that follow its KV events.
+
+use std::sync::Arc;
+
+use kvroute_core::{BlockSize, DpRank, ModelName, WorkerRank};
+use kvroute_engine::events::{EventAddress, EventFollower, EventStream};
+use kvroute_engine::{AnnouncedEvents, EngineKind, Probe, ServedModel};
+use kvroute_metrics::{SourceState, WorkerType};
+use kvroute_zmtp::Endpoint;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{EventEndpoint, TokenizerSource, WorkerConfig};
+use crate::feed::Feed;
+use crate::pool::{Fleet, Pool};
+use crate::router::{PoolPlan, Shared};
+use crate::worker::{Rank, RankParams, Worker};
+
+/// A worker that has joined.
+pub(crate) struct Membership {
+    pool: Arc<Pool>,
+    ranks: Vec<Arc<Rank>>,
+    adapters: Vec<String>,
+    identity: Identity,
+    feeds: JoinSet<()>,
+    stop: CancellationToken,
+}
+
+/// What must not change while a worker is a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    engine: EngineKind,
+    models: Vec<ServedModel>,
+    block_size: Option<BlockSize>,
+    dp_ranks: u32,
+    events: Vec<AnnouncedEvents>,
+}
+
+/// What a probe says that must not change.
+pub(crate) fn identity(found: &Probe) -> Identity {
+    Identity {
+        engine: found.engine,
+        models: found.models.clone(),
+        block_size: found.block_size,
+        dp_ranks: found.dp_ranks,
+        events: found.events.clone(),
+    }
+}
+
+// === impl Membership ===
+
+impl Membership {
+    /// Lets a worker join the pool of the model that it serves. The error says why it cannot.
+    pub(crate) async fn join(
+        shared: &Shared,
+        plan: &PoolPlan,
+        worker: &Arc<Worker>,
+        found: &Probe,
+    ) -> Result<Self, String> {
+        let model = served_model(plan, found)?;
+        check_block_size(plan, found)?;
+        let pool = shared.pool_for(&model, plan).map_err(|error| error.to_string())?;
+        let config = worker.config();
+        let dp_ranks = config.dp_ranks.unwrap_or(found.dp_ranks).max(1);
+        let stop = CancellationToken::new();
+        let mut feeds = JoinSet::new();
+        let mut ranks = Vec::new();
+        for dp_rank in (0..dp_ranks).map(DpRank::new) {
+            let name = WorkerRank::new(worker.id().clone(), dp_rank);
+            let follower = open_follower(&name, config, found).await?;
+            let rank = Arc::new(Rank::new(RankParams {
+                slot: pool.take_slot(),
+                worker: Arc::clone(worker),
+                engine: found.engine,
+                ranks_of_worker: dp_ranks,
+                block_size: found.block_size.or(plan.config.block_size).unwrap_or(BlockSize::DEFAULT),
+                metrics: shared.metrics().rank(&name, WorkerType::Decode),
+                source_metrics: follower
+                    .is_some()
+                    .then(|| shared.metrics().source(&name, SourceState::Degraded)),
+                name,
+            }));
+            if let Some(follower) = follower {
+                feeds.spawn(Feed::new(Arc::clone(&pool), Arc::clone(&rank)).run(follower, stop.clone()));
+            }
+            ranks.push(rank);
+        }
+        let adapters = adapters(&model, found);
+        pool.change_fleet(|fleet| fleet.with(&ranks, &adapters));
+        tell(&pool, worker, found, feeds.len());
+        Ok(Self { pool, ranks, adapters, identity: identity(found), feeds, stop })
+    }
+
+    /// What must not change.
+    pub(crate) const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Takes the worker's ranks out of the pool and frees what they owned.
+    pub(crate) async fn leave(mut self) {
+        self.pool.change_fleet(|fleet| fleet.without(&self.ranks, &self.adapters));
+        self.stop.cancel();
+        while self.feeds.join_next().await.is_some() {}
+        for rank in &self.ranks {
+            self.pool.index().write().remove_rank(rank.slot);
+            self.pool.desk().forget(rank);
+            self.pool.give_back_slot(rank.slot);
+        }
+    }
+}
+
+fn served_model(plan: &PoolPlan, found: &Probe) -> Result<ModelName, String> {
+    let names = || found.models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>().join(", ");
+    match &plan.config.model {
+        Some(model) if found.models.iter().any(|served| served.id == model.as_str()) => Ok(model.clone()),
+        Some(model) => Err(format!(
+            "serves {}, not the pool's model {model}; correct pool.model or the worker's url",
+            names()
+        )),
+        None => found
+            .models
+            .iter()
+            .find(|served| served.parent.is_none())
+            .map(|served| ModelName::new(served.id.as_str()))
+            .ok_or_else(|| format!("lists no base model, only adapters: {}; set pool.model", names())),
+    }
+}
+
+fn adapters(model: &ModelName, found: &Probe) -> Vec<String> {
+    let others = found.models.iter().filter(|served| served.id != model.as_str());
+    others.map(|served| served.id.clone()).collect()
+}
+
+fn check_block_size(plan: &PoolPlan, found: &Probe) -> Result<(), String> {
+    match (plan.config.block_size, found.block_size) {
+        (Some(configured), Some(engine)) if configured != engine => Err(format!(
+            "pool.block_size is {configured}, but the engine's blocks have {engine} tokens; set \"auto\" or {engine}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+async fn open_follower(
+    rank: &WorkerRank,
+    config: &WorkerConfig,
+    found: &Probe,
+) -> Result<Option<EventFollower>, String> {
+    let announced = found.events.iter().find(|announced| announced.dp_rank == rank.dp_rank);
+    let shifted = |endpoint: &Endpoint| at_rank(endpoint, rank.dp_rank);
+    let events = match &config.kv_events {
+        EventEndpoint::None => None,
+        EventEndpoint::Auto => announced.map(|announced| EventAddress::Connect(announced.events.clone())),
+        EventEndpoint::Connect(endpoint) => Some(EventAddress::Connect(shifted(endpoint))),
+        EventEndpoint::Bind(endpoint) => Some(EventAddress::Bind(shifted(endpoint))),
+    };
+    let replay = match &config.kv_replay {
+        EventEndpoint::Auto => announced.and_then(|announced| announced.replay.clone()),
+        EventEndpoint::Connect(endpoint) => Some(shifted(endpoint)),
+        EventEndpoint::None | EventEndpoint::Bind(_) => None,
+    };
+    let Some(events) = events else { return Ok(None) };
+    let topic = announced.map(|announced| announced.topic.clone()).unwrap_or_default();
+    let stream = EventStream { rank: rank.clone(), events, replay, topic };
+    let opened = EventFollower::open(stream).await;
+    opened.map(Some).map_err(|error| format!("kv_events of rank {rank}: {error}"))
+}
+
+/// Rank r of a worker publishes at the base port + r.
+fn at_rank(base: &Endpoint, rank: DpRank) -> Endpoint {
+    let shift = u16::try_from(rank.get()).unwrap_or(u16::MAX);
+    Endpoint::new(base.host(), base.port().saturating_add(shift))
+}
+
+fn tell(pool: &Pool, worker: &Worker, found: &Probe, sources: usize) {
+    tracing::info!(
+        worker = %worker.id(), model = %pool.model(), engine = %found.engine,
+        version = found.version.as_deref().unwrap_or("unknown"),
+        block_size = found.block_size.map(BlockSize::get), ranks = found.dp_ranks, event_sources = sources,
+        "worker joined"
+    );
+    for note in &found.notes {
+        tracing::warn!(worker = %worker.id(), note, "worker can serve better");
+    }
+    if sources == 0 && pool.asks_index() {
+        tracing::warn!(
+            worker = %worker.id(), remedy = found.engine.events_remedy(),
+            "worker publishes no KV events: its cache is invisible to the index"
+        );
+    }
+    if pool.config().tokenizer == TokenizerSource::Engine && pool.counts() && !found.can_tokenize {
+        tracing::warn!(
+            worker = %worker.id(), remedy = "set pool.tokenizer to the model's folder",
+            "worker cannot tokenize: its requests stay uncounted"
+        );
+    }
+}
+
+// === impl Fleet ===
+
+impl Fleet {
+    fn with(&self, ranks: &[Arc<Rank>], adapters: &[String]) -> Self {
+        let ranks = self.ranks.iter().chain(ranks).cloned().collect();
+        Self::of(ranks, self.adapters.iter().chain(adapters).cloned().collect())
+    }
+
+    /// An adapter's name stays as long as another member serves it; names are few and re-added on every join.
+    fn without(&self, ranks: &[Arc<Rank>], adapters: &[String]) -> Self {
+        let leaves = |rank: &&Arc<Rank>| ranks.iter().any(|left| Arc::ptr_eq(left, rank));
+        let kept: Vec<_> = self.ranks.iter().filter(|rank| !leaves(rank)).cloned().collect();
+        let names = self.adapters.iter().filter(|name| !kept.is_empty() || !adapters.contains(name));
+        let names = names.cloned().collect();
+        Self::of(kept, names)
+    }
+}

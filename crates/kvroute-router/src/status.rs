@@ -1,0 +1,127 @@
+//! What the planes show of pools and workers.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::pool::Pool;
+use crate::worker::{Rank, Worker};
+
+/// `GET /v1/models`, in OpenAI's shape.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelList {
+    object: &'static str,
+    data: Vec<ModelEntry>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct ModelEntry {
+    id: String,
+    object: &'static str,
+    created: u64,
+    owned_by: &'static str,
+    /// The pool's model, for an alias or an adapter.
+    parent: Option<String>,
+}
+
+/// One worker, as `GET /api/workers` shows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkerStatus {
+    /// Its name, as in metric labels.
+    pub id: String,
+    /// Its address.
+    pub url: String,
+    /// The model of its pool; absent until it has joined one.
+    pub model: Option<String>,
+    /// Which phases it serves.
+    pub role: &'static str,
+    /// Whether it takes requests.
+    pub state: &'static str,
+    /// What is wrong with it; empty if nothing.
+    pub problem: String,
+    /// Its KV caches; empty until it has joined a pool.
+    pub ranks: Vec<RankStatus>,
+}
+
+/// One rank of a worker.
+#[derive(Clone, Debug, Serialize)]
+pub struct RankStatus {
+    /// The engine's number of the rank.
+    pub dp_rank: u32,
+    /// How far the index can be trusted; absent where the engine publishes no KV events.
+    pub source_state: Option<&'static str>,
+    /// Why the source is not exact, and what would help.
+    pub source_reason: String,
+    /// Tokens a block.
+    pub block_size: u32,
+    /// Device blocks that the index holds for it.
+    pub blocks: u64,
+}
+
+// === impl ModelList ===
+
+impl ModelList {
+    pub(crate) fn of(pools: &[Arc<Pool>]) -> Self {
+        Self { object: "list", data: pools.iter().flat_map(|pool| entries(pool)).collect() }
+    }
+}
+
+fn entries(pool: &Pool) -> Vec<ModelEntry> {
+    let entry = |id: &str, parent: Option<&str>| ModelEntry {
+        id: id.to_owned(),
+        object: "model",
+        created: 0,
+        owned_by: "kvroute",
+        parent: parent.map(str::to_owned),
+    };
+    let model = pool.model().as_str();
+    let fleet = pool.fleet();
+    let others = pool.config().aliases.iter().chain(&fleet.adapters);
+    let mut entries = vec![entry(model, None)];
+    entries.extend(others.map(|name| entry(name, Some(model))));
+    entries
+}
+
+// === impl WorkerStatus ===
+
+impl WorkerStatus {
+    pub(crate) fn all(workers: &[Arc<Worker>], pools: &[Arc<Pool>]) -> Vec<Self> {
+        workers.iter().map(|worker| Self::of(worker, pools)).collect()
+    }
+
+    fn of(worker: &Arc<Worker>, pools: &[Arc<Pool>]) -> Self {
+        let of_worker =
+            |pool: &&Arc<Pool>| pool.fleet().ranks.iter().any(|rank| Arc::ptr_eq(&rank.worker, worker));
+        let pool = pools.iter().find(of_worker);
+        Self {
+            id: worker.id().to_string(),
+            url: worker.config().url.clone(),
+            model: pool.map(|pool| pool.model().to_string()),
+            role: "aggregated",
+            state: worker.state().as_str(),
+            problem: worker.problem().to_string(),
+            ranks: pool.map(|pool| RankStatus::all(worker, pool)).unwrap_or_default(),
+        }
+    }
+}
+
+// === impl RankStatus ===
+
+impl RankStatus {
+    fn all(worker: &Arc<Worker>, pool: &Pool) -> Vec<Self> {
+        let fleet = pool.fleet();
+        let ranks = fleet.ranks.iter().filter(|rank| Arc::ptr_eq(&rank.worker, worker));
+        ranks.map(|rank| Self::of(rank, pool)).collect()
+    }
+
+    fn of(rank: &Rank, pool: &Pool) -> Self {
+        let source = rank.source();
+        Self {
+            dp_rank: rank.name.dp_rank.get(),
+            source_state: source.state.map(|state| state.as_str()),
+            source_reason: source.reason.clone(),
+            block_size: rank.block_size().get(),
+            blocks: pool.index().read().blocks(rank.slot).get(),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Watches one worker: asks it what it is, lets it join its pool, notices when it goes and when it comes back.
+//!
+//! Nothing about a worker is believed for ever. It joins with what its probe said; when it was away and comes
+//! back as something else (another model, other ranks), it leaves and joins anew.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kvroute_engine::{Probe, ProbeError, check_health, probe};
+use kvroute_metrics::WorkerState;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::membership::{Membership, identity};
+use crate::router::{PoolPlan, Shared};
+use crate::upstream::{self, UpstreamClient};
+use crate::worker::Worker;
+
+/// How often a worker that is well is asked whether it still is.
+const HEALTH_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Failed health checks in a row after which a worker gets no requests; a refused request needs no second one.
+const TOLERATED_FAILURES: u32 = 1;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Watches one worker until told to stop.
+pub(crate) struct Supervisor {
+    shared: Arc<Shared>,
+    plan: Arc<PoolPlan>,
+    worker: Arc<Worker>,
+    client: UpstreamClient,
+    stop: CancellationToken,
+}
+
+// === impl Supervisor ===
+
+impl Supervisor {
+    /// A supervisor of a worker that nobody has asked yet.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        plan: Arc<PoolPlan>,
+        worker: Arc<Worker>,
+        stop: CancellationToken,
+    ) -> Self {
+        let client = upstream::client(plan.config.timeouts.connect);
+        Self { shared, plan, worker, client, stop }
+    }
+
+    /// Runs until told to stop.
+    pub(crate) async fn run(self) {
+        let mut membership = None;
+        let stop = self.stop.clone();
+        let _stopped = stop.run_until_cancelled(self.watch(&mut membership)).await;
+        if let Some(membership) = membership {
+            membership.leave().await;
+        }
+    }
+
+    async fn watch(&self, membership: &mut Option<Membership>) {
+        loop {
+            let found = self.until_probed().await;
+            if let Some(left) = membership.take_if(|joined| joined.identity() != &identity(&found)) {
+                tracing::info!(worker = %self.worker.id(), "worker came back as something else");
+                left.leave().await;
+            }
+            if membership.is_none() {
+                match Membership::join(&self.shared, &self.plan, &self.worker, &found).await {
+                    Ok(joined) => *membership = Some(joined),
+                    Err(problem) => {
+                        self.enter(WorkerState::Starting, &problem);
+                        sleep(LONGEST_PAUSE).await;
+                        continue;
+                    }
+                }
+            }
+            self.enter(WorkerState::Ready, "");
+            self.until_unwell().await;
+        }
+    }
+
+    /// Asks what the worker is until it says so.
+    async fn until_probed(&self) -> Probe {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match probe(&self.client, &self.worker.config().url).await {
+                Ok(found) => return found,
+                Err(error) => self.enter(self.state_without_answer(&error), &error.to_string()),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// A worker that was ready once is unhealthy now; one that never was is still starting.
+    fn state_without_answer(&self, error: &ProbeError) -> WorkerState {
+        match (self.worker.state(), error) {
+            (WorkerState::Starting, _) | (_, ProbeError::Loading { .. }) => WorkerState::Starting,
+            _ => WorkerState::Unhealthy,
+        }
+    }
+
+    /// Returns when the worker must not get requests any more.
+    async fn until_unwell(&self) {
+        let mut failures = 0;
+        loop {
+            tokio::select! {
+                () = sleep(HEALTH_INTERVAL) => {}
+                () = self.worker.doubt.notified() => {}
+            }
+            match check_health(&self.client, &self.worker.config().url).await {
+                Ok(()) if self.worker.takes_requests() => failures = 0,
+                Ok(()) => return,
+                Err(_) if failures < TOLERATED_FAILURES && self.worker.takes_requests() => failures += 1,
+                Err(error) => return self.enter(WorkerState::Unhealthy, &error.to_string()),
+            }
+        }
+    }
+
+    fn enter(&self, state: WorkerState, problem: &str) {
+        let was = self.worker.problem();
+        if !self.worker.enter(state, problem) && *was == problem {
+            return;
+        }
+        let (worker, state) = (self.worker.id(), state.as_str());
+        if problem.is_empty() {
+            tracing::info!(%worker, state, "worker changed");
+        } else {
+            tracing::warn!(%worker, state, problem, "worker changed");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What clients of the models talk to.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post};
+use axum::{Router, body::Body};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kvroute_openai::{Endpoint, ErrorBody};
+use kvroute_router::{ErrorKind, Inbound, RouteError, Router as KvRouter};
+use tokio::time::Instant;
+
+use crate::json;
+
+/// State of the data plane's handlers.
+#[derive(Clone)]
+pub(crate) struct DataPlane {
+    /// The router behind the plane.
+    pub(crate) router: Arc<KvRouter>,
+    /// Largest accepted body in bytes.
+    pub(crate) max_body: usize,
+}
+
+/// The routes of the data plane.
+pub(crate) fn app(state: DataPlane) -> Router {
+    let mut app = Router::new();
+    for endpoint in Endpoint::ALL {
+        app = app.route(endpoint.path(), inference(endpoint));
+    }
+    app.route("/v1/models", get(models))
+        .route("/health", get(live))
+        .route("/ready", get(ready))
+        .route("/live", get(live))
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(state)
+}
+
+fn inference(endpoint: Endpoint) -> MethodRouter<DataPlane> {
+    post(move |State(plane): State<DataPlane>, request: Request| async move {
+        plane.infer(endpoint, request).await
+    })
+}
+
+async fn models(State(plane): State<DataPlane>) -> Response {
+    json::response(StatusCode::OK, &plane.router.models())
+}
+
+async fn ready(State(plane): State<DataPlane>) -> Response {
+    match plane.router.readiness() {
+        Ok(()) => json::response(StatusCode::OK, &serde_json::json!({"status": "ready"})),
+        Err(reason) => json::response(
+            StatusCode::SERVICE_UNAVAILABLE,
+            &serde_json::json!({"status": "not ready", "reason": reason}),
+        ),
+    }
+}
+
+async fn live() -> Response {
+    json::response(StatusCode::OK, &serde_json::json!({"status": "live"}))
+}
+
+async fn unknown_path(State(plane): State<DataPlane>, request: Request) -> Response {
+    plane.router.count_unmatched();
+    let message = format!("{} {} is not served here", request.method(), request.uri().path());
+    not_served(StatusCode::NOT_FOUND, message, "path_not_found")
+}
+
+async fn wrong_method(State(plane): State<DataPlane>, request: Request) -> Response {
+    plane.router.count_unmatched();
+    let message = format!("{} does not accept {}", request.uri().path(), request.method());
+    not_served(StatusCode::METHOD_NOT_ALLOWED, message, "method_not_allowed")
+}
+
+fn not_served(status: StatusCode, message: String, code: &'static str) -> Response {
+    json::error(status, &ErrorBody::new("invalid_request_error", message).with_code(code))
+}
+
+// === impl DataPlane ===
+
+impl DataPlane {
+    async fn infer(&self, endpoint: Endpoint, request: Request) -> Response {
+        let received = Instant::now();
+        let (head, body) = request.into_parts();
+        match self.read_body(body).await {
+            Ok(body) => self.route(Inbound { endpoint, headers: head.headers, body, received }).await,
+            Err(error) => self.router.refuse(endpoint, &head.headers, &error).into_response(),
+        }
+    }
+
+    async fn route(&self, inbound: Inbound) -> Response {
+        self.router.call(inbound).await.map(Body::new)
+    }
+
+    async fn read_body(&self, body: Body) -> Result<Bytes, RouteError> {
+        match Limited::new(body, self.max_body).collect().await {
+            Ok(collected) => Ok(collected.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(RouteError::client(ErrorKind::BodyTooLarge { limit: self.max_body }))
+            }
+            Err(error) => Err(RouteError::client(ErrorKind::BodyBroken(error.to_string()))),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The router's two HTTP planes: data for clients of the models, admin for operators.
+//!
+//! Both sockets are bound before anything else starts, so that a port in use is an error of the command and not
+//! of the first request.
+
+#![forbid(unsafe_code)]
+
+mod admin_plane;
+mod data_plane;
+mod json;
+mod listener;
+mod server;
+
+pub use listener::ListenError;
+pub use server::{ServeConfig, Server, StartError};

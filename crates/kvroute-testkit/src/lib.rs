@@ -1,0 +1,17 @@
+//! What tests need to run real parts: engines and a router in this process or as processes of their own, a plain
+//! HTTP client, and assertions on scraped metrics.
+//!
+//! Failing here is a panic with a message: this crate is only ever used by tests.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::panic, clippy::expect_used, reason = "a test helper fails the test that uses it")]
+
+mod client;
+mod exposition;
+mod fleet;
+mod process;
+
+pub use client::{Answer, Client};
+pub use exposition::Exposition;
+pub use fleet::{Fleet, demo_tokenizer_folder, engine, server_config};
+pub use process::RunningProcess;
