@@ -16,6 +16,9 @@ use crate::pool::{Fleet, Pool};
 use crate::router::{PoolPlan, Shared};
 use crate::worker::{Rank, RankParams, Worker};
 
+/// Data-parallel ranks of one worker, far above any real one: the number comes from outside.
+const MOST_RANKS: u32 = 1024;
+
 /// A worker that has joined.
 pub(crate) struct Membership {
     pool: Arc<Pool>,
@@ -60,24 +63,24 @@ impl Membership {
         let model = served_model(plan, found)?;
         check_block_size(plan, found)?;
         let pool = shared.pool_for(&model, plan).map_err(|error| error.to_string())?;
-        let config = worker.config();
-        let dp_ranks = config.dp_ranks.unwrap_or(found.dp_ranks).max(1);
+        let dp_ranks = worker.config().dp_ranks.unwrap_or(found.dp_ranks).max(1);
+        if dp_ranks > MOST_RANKS {
+            return Err(format!("has {dp_ranks} data-parallel ranks; at most {MOST_RANKS} are followed"));
+        }
+        let block_size = found.block_size.or(plan.config.block_size).unwrap_or(BlockSize::DEFAULT);
         let stop = CancellationToken::new();
         let mut feeds = JoinSet::new();
         let mut ranks = Vec::new();
-        for dp_rank in (0..dp_ranks).map(DpRank::new) {
-            let name = WorkerRank::new(worker.id().clone(), dp_rank);
-            let follower = open_follower(&name, config, found).await?;
+        for (name, follower) in open_followers(worker, found, dp_ranks).await? {
+            let source = |_: &EventFollower| shared.metrics().source(&name, SourceState::Degraded);
             let rank = Arc::new(Rank::new(RankParams {
                 slot: pool.take_slot(),
                 worker: Arc::clone(worker),
                 engine: found.engine,
                 ranks_of_worker: dp_ranks,
-                block_size: found.block_size.or(plan.config.block_size).unwrap_or(BlockSize::DEFAULT),
+                block_size,
                 metrics: shared.metrics().rank(&name, WorkerType::Decode),
-                source_metrics: follower
-                    .is_some()
-                    .then(|| shared.metrics().source(&name, SourceState::Degraded)),
+                source_metrics: follower.as_ref().map(source),
                 name,
             }));
             if let Some(follower) = follower {
@@ -138,6 +141,21 @@ fn check_block_size(plan: &PoolPlan, found: &Probe) -> Result<(), String> {
         )),
         _ => Ok(()),
     }
+}
+
+/// All of them before any rank exists: an address that is taken leaves nothing behind.
+async fn open_followers(
+    worker: &Worker,
+    found: &Probe,
+    dp_ranks: u32,
+) -> Result<Vec<(WorkerRank, Option<EventFollower>)>, String> {
+    let mut opened = Vec::new();
+    for dp_rank in (0..dp_ranks).map(DpRank::new) {
+        let name = WorkerRank::new(worker.id().clone(), dp_rank);
+        let follower = open_follower(&name, worker.config(), found).await?;
+        opened.push((name, follower));
+    }
+    Ok(opened)
 }
 
 async fn open_follower(

@@ -44,12 +44,8 @@ pub struct CachedTokens {
 /// Why a rank that could serve the model must not get this attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exclusion {
-    /// Taken out of service; what runs there may finish.
-    Draining,
     /// Not started yet, or not answering.
     Unhealthy,
-    /// This request already failed there.
-    AlreadyTried,
 }
 
 // === impl Candidate ===
@@ -76,15 +72,10 @@ impl CachedTokens {
 // === impl Exclusion ===
 
 impl Exclusion {
-    /// Every exclusion, in the order in which one of several is named.
-    pub const ALL: [Self; 3] = [Self::Draining, Self::Unhealthy, Self::AlreadyTried];
-
     /// The label value.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Draining => "draining",
             Self::Unhealthy => "unhealthy",
-            Self::AlreadyTried => "already_tried",
         }
     }
 }

@@ -191,7 +191,7 @@ fn any_candidate(slot: u32) -> impl Strategy<Value = Candidate> {
                 decode_blocks: Blocks::new(blocks),
                 active_requests: blocks / 10,
             },
-            excluded: is_excluded.then_some(Exclusion::Draining),
+            excluded: is_excluded.then_some(Exclusion::Unhealthy),
         },
     )
 }

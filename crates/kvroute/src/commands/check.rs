@@ -1,0 +1,53 @@
+//! `kvroute check`: everything that `serve` would say about a configuration, without serving.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use kvroute_core::ModelName;
+use kvroute_router::PoolConfig;
+use kvroute_router::config::TokenizerSource;
+use kvroute_server::ServeConfig;
+use kvroute_tokenize::PromptTokenizer;
+
+use crate::failure::Failure;
+use crate::{config, output};
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckFlags {
+    /// Configuration file (TOML), as for `kvroute serve --config`
+    #[arg(value_name = "CONFIG")]
+    path: PathBuf,
+}
+
+/// Prints what the file means, or what is wrong with it. Environment and flags stay out of it: the same file
+/// must earn the same answer on every machine that has its tokenizers.
+pub(crate) fn run(flags: &CheckFlags) -> Result<(), Failure> {
+    let loaded = config::load_file(&flags.path)?;
+    for pool in &loaded.config.router.pools {
+        check_tokenizer(pool)?;
+    }
+    let summary = summary(&loaded.config);
+    output::result(&summary).map_err(|error| Failure::while_doing("cannot print", error))
+}
+
+fn check_tokenizer(pool: &PoolConfig) -> Result<(), Failure> {
+    let TokenizerSource::Path(path) = &pool.tokenizer else { return Ok(()) };
+    let tokenizer = PromptTokenizer::load(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    if !tokenizer.has_chat_template() {
+        output::note(&format!(
+            "warning: {} has no chat template: chat requests will be routed by load and not counted",
+            path.display()
+        ));
+    }
+    Ok(())
+}
+
+fn summary(config: &ServeConfig) -> String {
+    let mut text = format!("ok: data plane {}, admin plane {}\n", config.listen, config.admin_listen);
+    for pool in &config.router.pools {
+        let model = pool.model.as_ref().map_or("(named by its workers)", ModelName::as_str);
+        let _ = writeln!(text, "pool {model}: policy {}, {} workers", pool.policy, pool.workers.len());
+    }
+    text
+}

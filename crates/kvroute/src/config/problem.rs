@@ -1,0 +1,57 @@
+//! What is wrong with a configuration: the key, the value and the remedy.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Everything that was found wrong, at least one problem. Ends the command with exit code 2.
+#[derive(Debug)]
+pub(crate) struct ConfigError(Vec<Problem>);
+
+/// One thing that is wrong.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    #[error("cannot read configuration {}: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("configuration {} is not TOML: {}", path.display(), source.to_string().trim_end())]
+    Syntax { path: PathBuf, source: Box<toml::de::Error> },
+    #[error("unknown key \"{path}\": {hint}")]
+    UnknownKey { path: String, hint: String },
+    #[error("{path}: not available in this version; remove the key")]
+    NotYet { path: String },
+    #[error("{path} is of type {found}; {remedy}")]
+    Shape { path: String, found: &'static str, remedy: String },
+    #[error("{path} is {value}; expected {expected} ({origin})")]
+    Value { path: String, value: String, expected: String, origin: String },
+    #[error("{0}")]
+    Rule(String),
+}
+
+// === impl ConfigError ===
+
+impl ConfigError {
+    /// Succeeds if nothing was found.
+    pub(crate) fn unless_empty(problems: Vec<Problem>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self(problems)) }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl From<Problem> for ConfigError {
+    fn from(problem: Problem) -> Self {
+        Self(vec![problem])
+    }
+}

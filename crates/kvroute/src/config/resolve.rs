@@ -1,0 +1,168 @@
+//! From raw values to what the router is told: defaults, and rules that look at several keys at once.
+
+use std::collections::BTreeMap;
+
+use kvroute_core::ModelName;
+use kvroute_metrics::{Metrics, MetricsOptions};
+use kvroute_router::config::{CountMode, Timeouts, TokenizerSource, WorkerConfig};
+use kvroute_router::{PoolConfig, RouterConfig};
+use kvroute_select::CostWeights;
+use kvroute_server::ServeConfig;
+
+use super::problem::Problem;
+use super::raw::{RawConfig, RawPool, RawSection};
+use super::setting::Setting;
+use super::settings as key;
+use super::value::{Timeout, Weight};
+
+/// Resolves everything, or names the first rule that is broken.
+pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
+    let root = &raw.root;
+    let config = ServeConfig {
+        listen: root.get(&key::SERVER_LISTEN)?,
+        admin_listen: root.get(&key::SERVER_ADMIN_LISTEN)?,
+        max_body: root.get(&key::SERVER_MAX_BODY)?.0,
+        drain: root.get(&key::SERVER_DRAIN)?,
+        metrics: metrics(root)?,
+        router: RouterConfig {
+            pools: raw.pools.iter().map(pool).collect::<Result<_, _>>()?,
+            seed: rand::random(),
+        },
+    };
+    if config.listen == config.admin_listen && config.listen.port() != 0 {
+        return Err(Problem::Rule(format!(
+            "server.listen and server.admin_listen are both {}; give one of them another port",
+            config.listen
+        )));
+    }
+    check_pools(raw, &config.router.pools)?;
+    Ok(config)
+}
+
+/// Building the families once is what proves that names and labels are usable.
+fn metrics(root: &RawSection) -> Result<MetricsOptions, Problem> {
+    let options = MetricsOptions {
+        prefix: root.get(&key::METRICS_PREFIX)?.0,
+        const_labels: root.get(&key::METRICS_CONST_LABELS)?.into_iter().collect(),
+    };
+    Metrics::new(&options).map_err(|error| Problem::Rule(format!("metrics: {error}")))?;
+    Ok(options)
+}
+
+fn pool(raw: &RawPool) -> Result<PoolConfig, Problem> {
+    let section = &raw.section;
+    let config = PoolConfig {
+        model: section.find(&key::POOL_MODEL)?.map(|model| ModelName::new(model.0)),
+        aliases: section.get(&key::POOL_ALIASES)?,
+        tokenizer: tokenizer(section)?,
+        policy: section.get(&key::POOL_POLICY)?.0,
+        weights: weights(section)?,
+        block_size: section.get(&key::POOL_BLOCK_SIZE)?.0,
+        observe: section.get(&key::POOL_OBSERVE)?,
+        count: section.get(&key::POOL_COUNT)?,
+        timeouts: timeouts(section)?,
+        workers: raw.workers.iter().map(worker).collect::<Result<_, _>>()?,
+    };
+    if config.workers.is_empty() {
+        return Err(Problem::Rule(format!(
+            "{} has no worker; add [[pool.worker]] with its url, or give --worker URL",
+            section.path()
+        )));
+    }
+    check_count(section, &config)?;
+    Ok(config)
+}
+
+/// Only the file's presence: what is in it is the tokenizer's own business, with errors of its own.
+fn tokenizer(section: &RawSection) -> Result<TokenizerSource, Problem> {
+    let source = section.get(&key::POOL_TOKENIZER)?;
+    if let TokenizerSource::Path(path) = &source
+        && !path.exists()
+    {
+        return Err(Problem::Rule(format!(
+            "{} is {path:?}, which does not exist; name a folder with tokenizer.json, or \"engine\"",
+            section.path_of(&key::POOL_TOKENIZER.row)
+        )));
+    }
+    Ok(source)
+}
+
+fn weights(section: &RawSection) -> Result<CostWeights, Problem> {
+    let weight = |setting: &Setting<Weight>| section.get(setting).map(|weight| weight.0);
+    Ok(CostWeights {
+        prefill_scale: weight(&key::POOL_KV_PREFILL_SCALE)?,
+        device: weight(&key::POOL_KV_DEVICE_WEIGHT)?,
+        host: weight(&key::POOL_KV_HOST_WEIGHT)?,
+        disk: weight(&key::POOL_KV_DISK_WEIGHT)?,
+        request: weight(&key::POOL_KV_REQUEST_WEIGHT)?,
+        temperature: weight(&key::POOL_KV_TEMPERATURE)?,
+    })
+}
+
+fn timeouts(section: &RawSection) -> Result<Timeouts, Problem> {
+    let limit = |setting: &Setting<Timeout>| section.get(setting).map(|limit| limit.0);
+    Ok(Timeouts {
+        connect: limit(&key::POOL_TIMEOUTS_CONNECT)?,
+        first_byte: limit(&key::POOL_TIMEOUTS_FIRST_BYTE)?,
+        idle: limit(&key::POOL_TIMEOUTS_IDLE)?,
+        total: limit(&key::POOL_TIMEOUTS_TOTAL)?,
+    })
+}
+
+fn worker(section: &RawSection) -> Result<WorkerConfig, Problem> {
+    section.get(&key::WORKER_ROLE)?;
+    Ok(WorkerConfig {
+        url: section.get(&key::WORKER_URL)?.0,
+        kv_events: section.get(&key::WORKER_KV_EVENTS)?,
+        kv_replay: section.get(&key::WORKER_KV_REPLAY)?.0,
+        dp_ranks: section.get(&key::WORKER_DP_RANKS)?.0,
+    })
+}
+
+/// `count = "off"` knows no prompt, so nothing that looks prompts up can stand beside it.
+fn check_count(section: &RawSection, pool: &PoolConfig) -> Result<(), Problem> {
+    if pool.count == CountMode::Exact {
+        return Ok(());
+    }
+    let count = section.path_of(&key::POOL_COUNT.row);
+    if pool.policy == "kv" {
+        return Err(Problem::Rule(format!(
+            "{count} is \"off\", but policy \"kv\" needs the prompt's tokens; choose another policy or \"exact\""
+        )));
+    }
+    if pool.observe {
+        return Err(Problem::Rule(format!(
+            "{count} is \"off\", but observe needs the prompt's tokens; set observe to false or count to \"exact\""
+        )));
+    }
+    Ok(())
+}
+
+/// Rules between pools: a request finds one pool by its model, a worker belongs to one pool.
+fn check_pools(raw: &RawConfig, pools: &[PoolConfig]) -> Result<(), Problem> {
+    if pools.is_empty() {
+        let remedy = "give --worker URL, or --config FILE with [[pool]] and [[pool.worker]]";
+        return Err(Problem::Rule(format!("no worker is configured; {remedy}")));
+    }
+    let mut names = BTreeMap::new();
+    let mut urls = BTreeMap::new();
+    for (pool, raw_pool) in pools.iter().zip(&raw.pools) {
+        let path = raw_pool.section.path();
+        let model = pool.model.as_ref().map(ModelName::as_str);
+        for name in model.into_iter().chain(pool.aliases.iter().map(String::as_str)) {
+            if let Some(first) = names.insert(name, path) {
+                return Err(Problem::Rule(format!(
+                    "model name {name:?} stands in {first} and in {path}; keep one"
+                )));
+            }
+        }
+        for (worker, section) in pool.workers.iter().zip(&raw_pool.workers) {
+            if let Some(first) = urls.insert(worker.url.as_str(), section.path()) {
+                let url = &worker.url;
+                let path = section.path();
+                return Err(Problem::Rule(format!("worker {url} stands in {first} and in {path}; keep one")));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use kvroute_core::BlockSize;
+use kvroute_router::config::EventEndpoint;
+use kvroute_zmtp::Endpoint;
+use proptest::prelude::*;
+
+use super::*;
+
+fn read<T: SettingType>(text: &str) -> Result<T, String> {
+    T::read(&T::from_text(text))
+}
+
+#[test]
+fn sizes_have_units_and_are_above_zero() {
+    let bytes = |text| read::<ByteSize>(text).ok().map(|size| size.0);
+    assert_eq!(bytes("32MiB"), Some(32 << 20));
+    assert_eq!(bytes("10 kb"), Some(10_000));
+    assert_eq!(bytes("7"), Some(7));
+    for text in ["0", "-1", "1.5MiB", "MiB", "9TiB", "99999999999999GiB", ""] {
+        assert_eq!(bytes(text), None, "{text}");
+    }
+    assert_eq!(ByteSize::read(&toml::Value::Integer(5)), Ok(ByteSize(5)));
+}
+
+#[test]
+fn durations_need_a_unit() {
+    let millis = |text| read::<Duration>(text).ok().map(|duration| duration.as_millis());
+    assert_eq!(millis("250ms"), Some(250));
+    assert_eq!(millis("2m"), Some(120_000));
+    assert_eq!(millis("0s"), Some(0));
+    for text in ["30", "s", "-1s", "1.5s", "1d", "9999999h", ""] {
+        assert_eq!(millis(text), None, "{text}");
+    }
+    assert!(read::<Timeout>("0s").is_err());
+    assert!(Duration::read(&toml::Value::Integer(30)).is_err(), "a bare number has no unit");
+}
+
+#[test]
+fn weights_are_finite_and_not_negative() {
+    assert_eq!(read::<Weight>("0.5"), Ok(Weight(0.5)));
+    assert_eq!(Weight::read(&toml::Value::Integer(2)), Ok(Weight(2.0)));
+    for text in ["-0.1", "nan", "inf", "many"] {
+        assert!(read::<Weight>(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn automatic_numbers_are_the_word_or_a_number_in_range() {
+    let size = |text| read::<Auto<BlockSize>>(text).ok().map(|size| size.0.map(BlockSize::get));
+    assert_eq!(size("auto"), Some(None));
+    assert_eq!(size("16"), Some(Some(16)));
+    assert_eq!((size("0"), size("-16"), size("4294967312"), size("big")), (None, None, None, None));
+    assert_eq!(read::<Auto<u32>>("8"), Ok(Auto(Some(8))));
+    assert!(read::<Auto<u32>>("0").is_err());
+}
+
+#[test]
+fn worker_addresses_are_bases() {
+    let url = |text| read::<WorkerUrl>(text).map(|url| url.0);
+    assert_eq!(url("http://10.0.0.1:8000/").unwrap(), "http://10.0.0.1:8000");
+    assert_eq!(url("http://[::1]:8000").unwrap(), "http://[::1]:8000");
+    assert!(url("https://a").unwrap_err().contains("https to workers is not available"));
+    for text in
+        ["10.0.0.1:8000", "http://", "http://a/v1", "http://a?x", "http://u:p@a", "tcp://a:1", "a b", ""]
+    {
+        assert!(url(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn event_endpoints_are_words_or_tcp_addresses() {
+    let endpoint = read::<EventEndpoint>;
+    assert_eq!(endpoint("auto"), Ok(EventEndpoint::Auto));
+    assert_eq!(endpoint("none"), Ok(EventEndpoint::None));
+    assert_eq!(endpoint("tcp://a:1"), Ok(EventEndpoint::Connect(Endpoint::new("a", 1))));
+    assert_eq!(endpoint("bind:tcp://0.0.0.0:1"), Ok(EventEndpoint::Bind(Endpoint::new("0.0.0.0", 1))));
+    for text in
+        ["a:1", "tcp://a", "tcp://:1", "tcp://a:0", "tcp://a:99999", "tcp://a:*", "ipc:///x", "bind:auto", ""]
+    {
+        assert!(endpoint(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn replay_is_never_bound() {
+    assert_eq!(read("tcp://a:1"), Ok(ReplayEndpoint(EventEndpoint::Connect(Endpoint::new("a", 1)))));
+    assert!(read::<ReplayEndpoint>("bind:tcp://0.0.0.0:1").is_err());
+}
+
+#[test]
+fn roles_of_later_versions_are_named_as_such() {
+    assert!(read::<Role>("aggregated").is_ok());
+    assert!(read::<Role>("prefill").unwrap_err().contains("not available in this version"));
+    assert_eq!(read::<Role>("boss").unwrap_err(), "\"aggregated\"");
+}
+
+#[test]
+fn truth_has_many_spellings() {
+    for text in ["1", "true", "YES", "On"] {
+        assert_eq!(read::<bool>(text), Ok(true), "{text}");
+    }
+    assert_eq!(read::<bool>("off"), Ok(false));
+    assert!(read::<bool>("maybe").is_err());
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in ".{0,40}") {
+        let _ = read::<ByteSize>(&text);
+        let _ = read::<Duration>(&text);
+        let _ = read::<Weight>(&text);
+        let _ = read::<WorkerUrl>(&text);
+        let _ = read::<EventEndpoint>(&text);
+        let _ = read::<SocketAddr>(&text);
+        let _ = read::<Vec<String>>(&text);
+        let _ = read::<std::collections::BTreeMap<String, String>>(&text);
+    }
+}

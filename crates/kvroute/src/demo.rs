@@ -1,0 +1,126 @@
+//! `kvroute demo`: what routing by KV cache saves, measured on real sockets in one process.
+//!
+//! Each policy meets the same workload in front of cold engines of its own, one after the other. The funnel is
+//! read from the router's metrics over HTTP, and the engines' own count stands beside it: the demo shows what
+//! an operator would see, and proves that it is true.
+
+mod client;
+mod conversations;
+mod driver;
+mod flags;
+mod fleet;
+mod funnel;
+mod json;
+mod outcome;
+mod pace;
+mod plan;
+mod progress;
+mod recording;
+mod run;
+mod scrape;
+mod sse;
+mod table;
+mod view;
+
+use std::sync::Arc;
+
+use kvroute_replay::TokenRange;
+use kvroute_sim::PromptEncoder;
+
+pub(crate) use flags::DemoFlags;
+
+use self::fleet::Fleet;
+use self::outcome::Outcome;
+use self::plan::Plan;
+use self::view::View;
+use crate::failure::Failure;
+use crate::output;
+use crate::signals::StopSignals;
+use crate::tokenizer::{self, EngineTokenizer};
+
+/// Runs every policy, prints the result, and serves on until Ctrl-C unless told otherwise.
+pub(crate) async fn run(flags: DemoFlags) -> Result<(), Failure> {
+    let folder = tokenizer::demo_folder()?;
+    let encoder = EngineTokenizer::load(folder.path())?;
+    let plan = Plan::new(&flags, trace_ids(&encoder)?)?;
+    let encoder: Arc<dyn PromptEncoder> = Arc::new(encoder);
+    let mut signals = StopSignals::listen()?;
+    let mut view = View::new();
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let stays = !flags.once && !flags.json;
+    let mut last_fleet = None;
+    for (index, policy) in plan.policies.iter().enumerate() {
+        let fleet = Fleet::start(&plan, policy, folder.path(), &encoder).await?;
+        view.announce(&introduction(&plan, policy, &fleet));
+        let ended = tokio::select! {
+            ended = run::run(&plan, policy, &fleet, &outcomes, &mut view) => ended,
+            signal = signals.next() => Err(Failure::Failed(format!("{signal}: stopped before the runs were over"))),
+        };
+        view.end_run();
+        let is_last = index + 1 == plan.policies.len();
+        if is_last && stays && ended.is_ok() {
+            last_fleet = Some(fleet);
+        } else {
+            fleet.stop().await;
+        }
+        outcomes.push(ended?);
+    }
+    print(&flags, &plan, &outcomes)?;
+    if let Some(fleet) = last_fleet {
+        stay(fleet, &mut signals).await;
+    }
+    succeed_without_errors(&outcomes)
+}
+
+/// Ids that prompts of a trace are drawn from: all but the special ones, which stand behind the learnt ones.
+fn trace_ids(encoder: &EngineTokenizer) -> Result<TokenRange, Failure> {
+    let words = encoder.plain_ids();
+    let (first, last) = (words.iter().min(), words.iter().max());
+    let range = first.zip(last).map_or(0..0, |(first, last)| *first..*last + 1);
+    TokenRange::new(range).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+fn introduction(plan: &Plan, policy: &str, fleet: &Fleet) -> String {
+    format!(
+        "{policy}: {} engines with {} blocks of {} tokens each; metrics at {}/metrics",
+        plan.workers,
+        plan.kv_blocks,
+        plan.block_size,
+        fleet.admin_url()
+    )
+}
+
+fn print(flags: &DemoFlags, plan: &Plan, outcomes: &[Outcome]) -> Result<(), Failure> {
+    let cannot_print = |error: &dyn std::fmt::Display| Failure::while_doing("cannot print the result", error);
+    let text = if flags.json {
+        json::render(plan, outcomes).map_err(|error| cannot_print(&error))?
+    } else {
+        let mut text = table::render(outcomes);
+        text.extend(table::saving(outcomes).map(|line| format!("\n{line}\n")));
+        text
+    };
+    output::result(&text).map_err(|error| cannot_print(&error))
+}
+
+async fn stay(fleet: Fleet, signals: &mut StopSignals) {
+    output::note(&format!(
+        "\nThe last router and its engines go on: metrics at {}/metrics, requests to {}. Ctrl-C ends them.",
+        fleet.admin_url(),
+        fleet.data_url()
+    ));
+    signals.next().await;
+    fleet.stop().await;
+}
+
+/// A demo in which requests failed did not show what it promised.
+fn succeed_without_errors(outcomes: &[Outcome]) -> Result<(), Failure> {
+    for outcome in outcomes {
+        if let Some(first) = &outcome.first_error {
+            let (policy, errors, requests) = (&outcome.policy, outcome.errors, outcome.requests);
+            return Err(Failure::Failed(format!(
+                "{policy}: {errors} of {requests} requests failed; first: {first}"
+            )));
+        }
+    }
+    Ok(())
+}

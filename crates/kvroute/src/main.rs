@@ -1,0 +1,46 @@
+//! `kvroute`: a KV-cache-aware router for LLM engines, with a token-exact cache-reuse funnel.
+//!
+//! This crate only assembles: it reads what was typed, resolves it, starts the parts that the other crates
+//! make, and turns signals and errors into an orderly end.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod commands;
+mod config;
+mod demo;
+mod failure;
+mod logging;
+mod output;
+mod runtime;
+mod signals;
+mod tokenizer;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::error(&failure.to_string());
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    logging::start(cli.log.as_deref(), cli.command.default_log())?;
+    match cli.command {
+        Command::Serve(flags) => runtime::block_on(commands::serve::run(flags)),
+        Command::Demo(flags) => runtime::block_on(demo::run(flags)),
+        Command::Engine(flags) => runtime::block_on(commands::engine::run(flags)),
+        Command::Check(flags) => commands::check::run(&flags),
+        Command::Completions(flags) => commands::completions::run(&flags),
+    }
+}

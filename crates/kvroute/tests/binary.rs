@@ -1,0 +1,12 @@
+//! Drives the real binary: what a user types, reads and sends.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod binary {
+    mod check;
+    mod demo;
+    mod engine;
+    mod help;
+    mod process;
+    mod serve;
+}
