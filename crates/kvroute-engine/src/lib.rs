@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 pub mod events;
+#[doc(hidden)]
+pub mod fuzz;
 mod health;
 mod http;
 mod kind;

@@ -6,7 +6,7 @@
 
 mod answers;
 mod metric_labels;
-mod models;
+pub(crate) mod models;
 
 use kvroute_core::{BlockSize, Blocks, DpRank};
 use kvroute_zmtp::Endpoint;
@@ -56,6 +56,9 @@ pub struct AnnouncedEvents {
     pub topic: String,
 }
 
+/// Ranks that one worker is believed to have. Each is a cache with a place in every table, and no engine has so many.
+const MAX_DP_RANKS: u32 = 1024;
+
 /// A worker about which nothing could be found out.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
@@ -101,21 +104,8 @@ pub async fn probe(client: &HttpClient, url: &str) -> Result<Probe, ProbeError> 
         Some(engine) => engine,
         None => EngineKind::by_telltale(client, url).await,
     };
-    let spec = engine.spec();
-    let mut probe = Probe {
-        engine,
-        version: None,
-        models: models.served,
-        block_size: None,
-        kv_capacity: None,
-        dp_ranks: 1,
-        events: Vec::new(),
-        can_tokenize: false,
-        notes: Vec::new(),
-        worker_host: host_of(url),
-    };
-    (spec.describe)(&Answers::ask(client, url, spec.questions).await, &mut probe);
-    probe.block_size = probe.block_size.or(spec.assumed_block_size);
+    let answers = Answers::ask(client, url, engine.spec().questions).await;
+    let mut probe = Probe::read(url, engine, models.served, &answers);
     if let Some(model) = probe.models.first() {
         let tokenizer = RemoteTokenizer::new(client, url, engine);
         probe.can_tokenize = tokenizer.encode_text(&model.id, "a", false).await.is_ok();
@@ -126,6 +116,39 @@ pub async fn probe(client: &HttpClient, url: &str) -> Result<Probe, ProbeError> 
 // === impl Probe ===
 
 impl Probe {
+    /// Puts together what was answered, but for what only a further call can tell.
+    pub(crate) fn read(url: &str, engine: EngineKind, models: Vec<ServedModel>, answers: &Answers) -> Self {
+        let mut probe = Self {
+            engine,
+            version: None,
+            models,
+            block_size: None,
+            kv_capacity: None,
+            dp_ranks: 1,
+            events: Vec::new(),
+            can_tokenize: false,
+            notes: Vec::new(),
+            worker_host: host_of(url),
+        };
+        let spec = engine.spec();
+        (spec.describe)(answers, &mut probe);
+        probe.block_size = probe.block_size.or(spec.assumed_block_size);
+        probe
+    }
+
+    /// Takes a claim to have this many ranks at least, or notes that it cannot be true.
+    pub(crate) fn claim_ranks(&mut self, ranks: u32) -> bool {
+        let is_plausible = ranks <= MAX_DP_RANKS;
+        if is_plausible {
+            self.dp_ranks = self.dp_ranks.max(ranks);
+        } else {
+            self.notes.push(format!(
+                "claims {ranks} data-parallel ranks, more than {MAX_DP_RANKS} are not believed: set the worker's dp_ranks"
+            ));
+        }
+        is_plausible
+    }
+
     /// Takes an announced address, or notes why it is of no use.
     pub(crate) fn announce(
         &mut self,
@@ -134,7 +157,9 @@ impl Probe {
         replay: Option<&str>,
         topic: Option<String>,
     ) {
-        self.dp_ranks = self.dp_ranks.max(dp_rank.get().saturating_add(1));
+        if !self.claim_ranks(dp_rank.get().saturating_add(1)) {
+            return;
+        }
         let Some(events) = self.reachable(events) else { return };
         let replay = replay.filter(|text| !text.is_empty()).and_then(|text| self.reachable(text));
         self.events.push(AnnouncedEvents { dp_rank, events, replay, topic: topic.unwrap_or_default() });
@@ -158,7 +183,7 @@ impl Probe {
 // === impl EngineKind ===
 
 impl EngineKind {
-    fn by_owner(owner: &str) -> Option<Self> {
+    pub(crate) fn by_owner(owner: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| !owner.is_empty() && kind.spec().owner == owner)
     }
 

@@ -64,13 +64,13 @@ fn describe(answers: &Answers, probe: &mut Probe) {
     let mut capacity = None;
     if let Some(loads) = loads {
         probe.version = loads.version;
-        probe.dp_ranks = probe.dp_ranks.max(u32::try_from(loads.loads.len()).unwrap_or(1));
+        probe.claim_ranks(u32::try_from(loads.loads.len()).unwrap_or(u32::MAX));
         capacity = loads.loads.first().and_then(|load| load.max_total_num_tokens);
     }
     let Some(info) = info else { return };
     probe.version = info.version.or_else(|| probe.version.take());
     probe.block_size = info.page_size.and_then(|size| BlockSize::new(size).ok());
-    probe.dp_ranks = probe.dp_ranks.max(info.dp_size.unwrap_or(1));
+    probe.claim_ranks(info.dp_size.unwrap_or(1));
     let capacity = info.max_total_num_tokens.or(capacity);
     probe.kv_capacity =
         capacity.zip(probe.block_size).map(|(tokens, size)| Blocks::new(tokens / u64::from(size.get())));
@@ -89,7 +89,11 @@ fn announce(events: &KvEvents, probe: &mut Probe) {
         let port = u32::from(base) + rank;
         u16::try_from(port).ok().map(|port| Endpoint::new(host, port).to_string())
     };
-    for rank in 0..events.dp_size.unwrap_or(probe.dp_ranks) {
+    let ranks = events.dp_size.unwrap_or(probe.dp_ranks);
+    if !probe.claim_ranks(ranks) {
+        return;
+    }
+    for rank in 0..ranks {
         let Some(endpoint) = address(base, rank) else { return };
         let replay = events.replay_endpoint_port_base.and_then(|base| address(base, rank));
         probe.announce(DpRank::new(rank), &endpoint, replay.as_deref(), events.topic.clone());

@@ -61,7 +61,7 @@ fn describe_cache(metrics: &str, probe: &mut Probe) {
     probe.block_size = block_size.and_then(|size| BlockSize::new(size).ok());
     // One block of them is never given to a request.
     probe.kv_capacity = number("num_gpu_blocks").map(|blocks| Blocks::new(blocks.saturating_sub(1)));
-    probe.dp_ranks = probe.dp_ranks.max(u32::try_from(caches.len()).unwrap_or(1));
+    probe.claim_ranks(u32::try_from(caches.len()).unwrap_or(u32::MAX));
     if cache.get("enable_prefix_caching").is_some_and(|value| value == "False") {
         probe.notes.push("prefix caching is off: remove --no-enable-prefix-caching".to_owned());
     }

@@ -52,7 +52,8 @@ pub struct ClientRequest {
 /// What changes in a body on its way to the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamEdits<'a> {
-    /// Sets `stream_options.include_usage` to true if the request [lacks it](ClientRequest::lacks_usage).
+    /// Sets `stream_options.include_usage` to true if the request [lacks it](ClientRequest::lacks_usage), and
+    /// `continuous_usage_stats` beside it to false if it is there.
     pub inject_usage: bool,
     /// Replaces the model's name: an alias is known to the router only.
     pub model: Option<&'a str>,
@@ -112,10 +113,11 @@ impl ClientRequest {
 
     /// The body that goes to the engine: the client's own bytes, edited in place.
     pub fn upstream_body(&self, edits: UpstreamEdits<'_>) -> Bytes {
-        let usage = (edits.inject_usage && self.lacks_usage()).then(|| self.injection.edit());
+        let is_injected = edits.inject_usage && self.lacks_usage();
+        let [usage, continuous] = if is_injected { self.injection.edits() } else { [None, None] };
         let model = edits.model.zip(self.model_at.clone());
         let model = model.map(|(name, at)| (at, Cow::Owned(serde_json::Value::from(name).to_string())));
-        injection::splice(&self.body, [usage, model])
+        injection::splice(&self.body, [usage, continuous, model])
     }
 }
 

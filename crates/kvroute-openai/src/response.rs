@@ -41,12 +41,16 @@ pub(crate) fn without_engine_data(text: &str, part: &Part) -> Option<String> {
     if part.engine_data.len() == part.members {
         return None;
     }
-    let mut rest = text.to_owned();
-    // From the back, so that the places in front stay where they are.
+    let mut kept = Vec::with_capacity(part.engine_data.len() + 1);
+    let mut end = text.len();
+    // From the back, so that a member knows whether a comma is left behind it.
     for value in part.engine_data.iter().rev() {
-        rest.replace_range(member_around(&rest, value), "");
+        let cut = member_around(&text[..end], value);
+        kept.push(&text[cut.end..end]);
+        end = cut.start;
     }
-    Some(rest)
+    kept.push(&text[..end]);
+    Some(kept.into_iter().rev().collect())
 }
 
 fn walk(text: &str, observations: &mut Vec<Observation>) -> Result<Part, JsonError> {

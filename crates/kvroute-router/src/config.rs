@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kvroute_core::{BlockSize, ModelName};
+use kvroute_core::{BlockSize, ModelName, WorkerId};
 use kvroute_select::CostWeights;
 use kvroute_zmtp::Endpoint;
 
@@ -135,6 +135,12 @@ impl Default for Timeouts {
 // === impl WorkerConfig ===
 
 impl WorkerConfig {
+    /// The worker's name: host and port of its address.
+    pub fn id(&self) -> WorkerId {
+        let authority = self.url.split_once("://").map_or(self.url.as_str(), |(_, authority)| authority);
+        WorkerId::new(authority.trim_end_matches('/'))
+    }
+
     /// A worker of which only the address is known.
     pub fn at(url: impl Into<String>) -> Self {
         Self {

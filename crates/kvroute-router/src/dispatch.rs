@@ -18,12 +18,15 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attempt::Attempt;
 use crate::config::Timeouts;
-use crate::error::{ErrorKind, RouteError};
+use crate::error::{ErrorKind, RouteError, error_text};
 use crate::headers;
-use crate::relay::{RelayBody, StreamRelay, error_text};
+use crate::relay::{RelayBody, StreamRelay};
 
 /// Largest whole answer. It has to be in memory, because its report stands at its end.
 const LARGEST_ANSWER: usize = 256 << 20;
+
+/// ENFILE, EMFILE and EADDRNOTAVAIL: this process ran out of something, which says nothing about a worker.
+const SHORTAGES: [i32; 3] = [23, 24, 99];
 
 /// One request with what names it.
 #[derive(Clone, Debug)]
@@ -40,11 +43,19 @@ pub(crate) async fn dispatch(mut attempt: Attempt, call: &Call) -> Result<Respon
     let deadline = started + timeouts.total;
     let stage = attempt.pool().stages().enter(Stage::Dispatch);
     let sent = attempt.pool().client().request(upstream_request(&attempt, call)?);
-    let answer = match timeout_at(deadline.min(started + timeouts.first_byte), sent).await {
+    let head_until = started + timeouts.first_byte;
+    let answer = match timeout_at(deadline.min(head_until), sent).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => return Err(refused(attempt, &error)),
-        Err(_elapsed) => return Err(timed_out(attempt, "first_byte", timeouts.first_byte)),
+        Err(_elapsed) if head_until < deadline => {
+            return Err(timed_out(attempt, "first_byte", timeouts.first_byte));
+        }
+        Err(_elapsed) => return Err(timed_out(attempt, "total", timeouts.total)),
     };
+    if answer.status().is_informational() {
+        let cause = format!("it answered with {}, which nobody asked for", answer.status());
+        return Err(broke(attempt, cause));
+    }
     stage.passed(started.elapsed());
     attempt.dispatched();
     if answer.status().is_success() && is_event_stream(&answer) {
@@ -156,27 +167,30 @@ fn for_client(head: &http::response::Parts, call: &Call, body: RelayBody) -> Res
 /// The client library's error before any answer: the worker could not be reached, or it broke.
 fn refused(attempt: Attempt, error: &ClientError) -> RouteError {
     let cause = error_text(error);
-    if !error.is_connect() {
+    let io_error = io_error_of(error);
+    let is_own_shortage =
+        io_error.and_then(io::Error::raw_os_error).is_some_and(|code| SHORTAGES.contains(&code));
+    if is_own_shortage || !error.is_connect() {
         attempt.rank().worker.doubt.notify_one();
         return broke(attempt, cause);
     }
     attempt.rank().worker.found_unreachable(&cause);
-    if is_timeout(error) {
+    if io_error.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
         let after = attempt.pool().timeouts().connect;
         return timed_out(attempt, "connect", after);
     }
     broke(attempt, cause)
 }
 
-fn is_timeout(error: &ClientError) -> bool {
+fn io_error_of(error: &ClientError) -> Option<&io::Error> {
     let mut cause = error.source();
     while let Some(error) = cause {
-        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-            return true;
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Some(error);
         }
         cause = error.source();
     }
-    false
+    None
 }
 
 fn broke(attempt: Attempt, cause: String) -> RouteError {

@@ -89,6 +89,9 @@ pub enum ErrorKind {
         /// The transport's own words.
         cause: String,
     },
+    /// The router stops, and the drain time is over.
+    #[error("the router is stopping and its drain time is over; send the request again")]
+    Stopping,
     /// A limit of the call ran out.
     #[error("worker {worker} exceeded timeouts.{limit} of {after:?}")]
     Timeout {
@@ -160,7 +163,7 @@ impl ErrorKind {
             Self::BodyBroken(_) | Self::ModelMissing { .. } => StatusCode::BAD_REQUEST,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
-            Self::NotReady { .. } | Self::NoWorker { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotReady { .. } | Self::NoWorker { .. } | Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
             Self::UpstreamBroke { .. } | Self::UpstreamBrokeMidStream { .. } => StatusCode::BAD_GATEWAY,
             Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
@@ -173,7 +176,7 @@ impl ErrorKind {
             | Self::BodyTooLarge { .. }
             | Self::ModelMissing { .. }
             | Self::UnknownModel { .. } => "invalid_request_error",
-            Self::NotReady { .. } | Self::NoWorker { .. } => "service_unavailable_error",
+            Self::NotReady { .. } | Self::NoWorker { .. } | Self::Stopping => "service_unavailable_error",
             Self::UpstreamBroke { .. } | Self::UpstreamBrokeMidStream { .. } => "upstream_error",
             Self::Timeout { .. } => "timeout_error",
         }
@@ -197,7 +200,22 @@ impl ErrorKind {
             Self::NoWorker { .. } => "no_worker",
             Self::UpstreamBroke { .. } => "upstream_broke",
             Self::UpstreamBrokeMidStream { .. } => "upstream_broke_mid_stream",
+            Self::Stopping => "router_stopping",
             Self::Timeout { .. } => "upstream_timeout",
         }
     }
+}
+
+/// An error with its causes, as far as they say something new.
+pub(crate) fn error_text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let part = error.to_string();
+        if !text.contains(&part) {
+            text = format!("{text}: {part}");
+        }
+        cause = error.source();
+    }
+    text
 }

@@ -52,7 +52,7 @@ impl Feed {
             SourceChange::Clear => self.clear(),
             SourceChange::Apply(batch) => self.apply(&batch),
             SourceChange::Status(status) => self.rank.set_source(status),
-            SourceChange::Incident(incident) => self.count_incident(incident),
+            SourceChange::Incident(incident) => self.take_incident(incident),
         }
         if let Some(metrics) = &self.rank.source_metrics {
             metrics.set_blocks(self.pool.index().read().blocks(self.rank.slot));
@@ -83,13 +83,17 @@ impl Feed {
         self.complain(&applied, batch.undecodable);
     }
 
-    fn count_incident(&self, incident: SourceIncident) {
+    fn take_incident(&self, incident: SourceIncident) {
+        if incident == SourceIncident::Disconnected {
+            self.rank.worker.doubt.notify_one();
+        }
         let Some(metrics) = &self.rank.source_metrics else { return };
         match incident {
             SourceIncident::Gap => metrics.gap(),
             SourceIncident::Missed(batches) => metrics.missed_batches(batches),
             SourceIncident::ReplayEnded(outcome) => metrics.replay(outcome),
             SourceIncident::Restart => metrics.restart(),
+            SourceIncident::Disconnected => {}
         }
     }
 

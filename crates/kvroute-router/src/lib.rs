@@ -28,5 +28,5 @@ mod worker;
 pub use config::{PoolConfig, RouterConfig};
 pub use error::{ErrorKind, Origin, RouteError};
 pub use relay::RelayBody;
-pub use router::{Inbound, Router, RouterError};
+pub use router::{Inbound, Router, RouterError, RouterPlan, Unread};
 pub use status::{ModelList, RankStatus, WorkerStatus};

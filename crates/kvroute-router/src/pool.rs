@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -10,13 +11,13 @@ use kvroute_engine::{EngineKind, RemoteTokenizer};
 use kvroute_funnel::{AttemptLedger, Count, Opening, ReportExpectation};
 use kvroute_index::ReportedIndex;
 use kvroute_metrics::{
-    DecisionMarks, Metrics, OverheadMetrics, PoolLabels, PoolMetrics, RequestRecorder, Stage, StageMetrics,
+    DecisionMarks, OverheadMetrics, PoolLabels, PoolMetrics, RequestRecorder, Stage, StageMetrics,
 };
 use kvroute_openai::ClientRequest;
 use kvroute_select::{CachedTokens, NoCandidate, PickReason, policy};
 use kvroute_tokenize::{EncodeError, EncodeErrorKind, PromptTokenizer};
 use parking_lot::{Mutex, RwLock};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::attempt::{Attempt, AttemptParams};
 use crate::cached_view::HashedPrompts;
@@ -24,9 +25,16 @@ use crate::config::{CountMode, PoolConfig, Timeouts};
 use crate::counting::{Counting, PromptCounter, TokenizedPrompts};
 use crate::desk::{Desk, Placement, Question};
 use crate::log_gate::LogGate;
-use crate::router::RouterError;
+use crate::relay::Streams;
+use crate::router::{RouterError, Shared};
 use crate::upstream::{self, UpstreamClient};
 use crate::worker::Rank;
+
+/// Workers that are asked for the ids of one prompt before it goes uncounted.
+const WORKERS_ASKED: usize = 2;
+
+/// A worker that takes longer for the ids of a prompt hangs.
+const TOKENIZE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// One served model.
 #[derive(Debug)]
@@ -43,6 +51,8 @@ pub(crate) struct Pool {
     stages: StageMetrics,
     overhead: OverheadMetrics,
     client: UpstreamClient,
+    streams: Streams,
+    next_tokenizer: AtomicUsize,
     mismatches: LogGate,
     missing_reports: LogGate,
 }
@@ -74,9 +84,9 @@ impl Pool {
         model: ModelName,
         config: PoolConfig,
         tokenizer: Option<Arc<PromptTokenizer>>,
-        seed: u64,
-        metrics: &Metrics,
+        shared: &Shared,
     ) -> Result<Self, RouterError> {
+        let metrics = shared.metrics();
         let policy = policy::by_name(&config.policy)?;
         let reasons = PickReason::ALL.map(PickReason::as_str);
         let labels = PoolLabels {
@@ -92,11 +102,13 @@ impl Pool {
             overhead: metrics.overhead(),
             counter: PromptCounter::new(config.count, tokenizer),
             asks_index: policy.uses_index() || config.observe,
-            desk: Desk::new(policy, config.weights, seed),
+            desk: Desk::new(policy, config.weights, shared.seed()),
             index: RwLock::new(ReportedIndex::new()),
             fleet: ArcSwap::default(),
             slots: Mutex::default(),
             client: upstream::client(config.timeouts.connect),
+            streams: shared.streams().clone(),
+            next_tokenizer: AtomicUsize::new(0),
             mismatches: LogGate::default(),
             missing_reports: LogGate::default(),
             model,
@@ -122,6 +134,16 @@ impl Pool {
     /// The client towards its workers.
     pub(crate) const fn client(&self) -> &UpstreamClient {
         &self.client
+    }
+
+    /// What guards and ends its streams.
+    pub(crate) const fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// A pool that was discovered and has lost its last worker: it may never come back.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.config.model.is_none() && self.fleet.load().ranks.is_empty()
     }
 
     /// Where load is booked.
@@ -205,19 +227,27 @@ impl Pool {
         self.fleet.load().ranks.first().map(|rank| rank.engine)
     }
 
-    /// Asks one worker that answers for the ids of a prompt.
+    /// Asks a worker for the ids of a prompt, each in its turn; a second one if the first does not answer.
     pub(crate) async fn ask_worker_for_ids(
         &self,
         request: &ClientRequest,
     ) -> Result<TokenizedPrompts, EncodeError> {
-        let failed = |message: String| EncodeError { kind: EncodeErrorKind::Tokenizer, message };
         let fleet = self.fleet();
-        let Some(rank) = fleet.ranks.iter().find(|rank| rank.worker.takes_requests()) else {
-            return Err(failed("no worker answers that could be asked for token ids".to_owned()));
-        };
-        let remote = RemoteTokenizer::new(&self.client, &rank.worker.config().url, rank.engine);
-        let asked = remote.encode(&self.model, &request.prompt).await;
-        asked.map_err(|error| failed(format!("worker {}: {error}", rank.name.worker)))
+        let ready: Vec<_> = fleet.ranks.iter().filter(|rank| rank.worker.takes_requests()).collect();
+        let first = self.next_tokenizer.fetch_add(1, Ordering::Relaxed) % ready.len().max(1);
+        let mut failure = "no worker answers that could be asked for token ids".to_owned();
+        for rank in ready.iter().cycle().skip(first).take(ready.len().min(WORKERS_ASKED)) {
+            let remote = RemoteTokenizer::new(&self.client, &rank.worker.config().url, rank.engine);
+            match timeout(TOKENIZE_PATIENCE, remote.encode(&self.model, &request.prompt)).await {
+                Ok(Ok(prompts)) => return Ok(prompts),
+                Ok(Err(error)) => failure = format!("worker {}: {error}", rank.name.worker),
+                Err(_elapsed) => {
+                    rank.worker.doubt.notify_one();
+                    failure = format!("worker {}: no answer within {TOKENIZE_PATIENCE:?}", rank.name.worker);
+                }
+            }
+        }
+        Err(EncodeError { kind: EncodeErrorKind::Tokenizer, message: failure })
     }
 
     /// Picks a rank, books the attempt and opens its ledger.

@@ -1,24 +1,27 @@
 //! The response on its way to the client.
 //!
 //! A relay is a body and not a task: hyper polls it as fast as the client reads, which is the back-pressure, and
-//! drops it when the client is gone, which closes the upstream connection and with it the engine's work.
+//! drops it when the client is gone, which closes the upstream connection and with it the engine's work. Only
+//! what must happen although nobody polls (the total limit, the end of the router) is a task beside it.
+
+mod flow;
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use kvroute_funnel::Close;
-use kvroute_openai::{Observation, StreamScanner, UsageChunk};
-use tokio::time::{Instant, Sleep, sleep_until};
+use kvroute_openai::UsageChunk;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use self::flow::Flow;
 use crate::attempt::Attempt;
-use crate::config::Timeouts;
-use crate::error::{ErrorKind, RouteError};
 
 /// What the client reads.
 #[derive(Debug)]
@@ -27,36 +30,21 @@ pub struct RelayBody(Source);
 #[derive(Debug)]
 enum Source {
     Whole(Option<Bytes>),
-    Stream(Box<StreamRelay>),
+    Stream(StreamRelay),
 }
 
 /// A stream that passes through.
 #[derive(Debug)]
 pub(crate) struct StreamRelay {
-    upstream: Incoming,
-    scanner: StreamScanner,
-    /// `None` once the books are closed.
-    attempt: Option<Attempt>,
-    observations: Vec<Observation>,
-    end: StreamEnd,
-    limits: Limits,
+    flow: Arc<Mutex<Flow>>,
+    _guard: AbortOnDropHandle<()>,
 }
 
-/// What the stream has said about its own end so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StreamEnd {
-    Unsaid,
-    Finished,
-    EngineError,
-}
-
-/// The two clocks of a stream. The idle one is moved on by every piece, so it is only looked at when it rings.
-#[derive(Debug)]
-struct Limits {
-    timeouts: Timeouts,
-    deadline: Instant,
-    last_piece: Instant,
-    alarm: Pin<Box<Sleep>>,
+/// Where the guards of streams run, and what ends all streams.
+#[derive(Clone, Debug)]
+pub(crate) struct Streams {
+    pub(crate) tasks: TaskTracker,
+    pub(crate) cut: CancellationToken,
 }
 
 // === impl RelayBody ===
@@ -69,7 +57,7 @@ impl RelayBody {
 
     /// A stream of events.
     pub(crate) fn stream(relay: StreamRelay) -> Self {
-        Self(Source::Stream(Box::new(relay)))
+        Self(Source::Stream(relay))
     }
 }
 
@@ -81,18 +69,17 @@ impl Body for RelayBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut self.0 {
-            Source::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Source::Stream(relay) => {
-                relay.poll_piece(context).map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
-            }
-        }
+        let piece = match &mut self.0 {
+            Source::Whole(bytes) => Poll::Ready(bytes.take()),
+            Source::Stream(relay) => relay.flow.lock().poll_piece(context),
+        };
+        piece.map(|piece| piece.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Source::Whole(bytes) => bytes.is_none(),
-            Source::Stream(relay) => relay.attempt.is_none(),
+            Source::Stream(relay) => relay.flow.lock().is_over(),
         }
     }
 
@@ -109,141 +96,19 @@ impl Body for RelayBody {
 // === impl StreamRelay ===
 
 impl StreamRelay {
-    /// Relays `upstream` until `deadline`.
+    /// Relays `upstream` until `deadline`, or until all streams are cut.
     pub(crate) fn new(upstream: Incoming, usage: UsageChunk, attempt: Attempt, deadline: Instant) -> Self {
-        let limits = Limits::new(*attempt.pool().timeouts(), deadline);
-        Self {
-            upstream,
-            scanner: StreamScanner::new(usage),
-            attempt: Some(attempt),
-            observations: Vec::new(),
-            end: StreamEnd::Unsaid,
-            limits,
-        }
-    }
-
-    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        while self.attempt.is_some() {
-            let forward = match Pin::new(&mut self.upstream).poll_frame(context) {
-                Poll::Ready(Some(Ok(frame))) => self.passed(frame),
-                Poll::Ready(Some(Err(error))) => self.broke(error_text(&error)),
-                Poll::Ready(None) => self.ended(),
-                Poll::Pending => match self.limits.poll_exceeded(context) {
-                    Poll::Ready((limit, after)) => self.timed_out(limit, after),
-                    Poll::Pending => return Poll::Pending,
-                },
-            };
-            if !forward.is_empty() {
-                return Poll::Ready(Some(forward));
-            }
-        }
-        Poll::Ready(None)
-    }
-
-    fn passed(&mut self, frame: Frame<Bytes>) -> Bytes {
-        let Ok(piece) = frame.into_data() else { return Bytes::new() };
-        self.limits.piece_came();
-        let forward = self.scanner.push(&piece, &mut self.observations);
-        self.take_observations();
-        forward
-    }
-
-    fn ended(&mut self) -> Bytes {
-        let rest = self.scanner.finish(&mut self.observations);
-        self.take_observations();
-        match self.end {
-            StreamEnd::Unsaid => {
-                return self.broke("the stream ended without a finish reason and without [DONE]".to_owned());
-            }
-            StreamEnd::Finished => self.close(Close::Completed),
-            StreamEnd::EngineError => self.close(Close::Failed),
-        }
-        rest
-    }
-
-    fn broke(&mut self, cause: String) -> Bytes {
-        self.fail(|worker| ErrorKind::UpstreamBrokeMidStream { worker, cause })
-    }
-
-    fn timed_out(&mut self, limit: &'static str, after: Duration) -> Bytes {
-        self.fail(|worker| ErrorKind::Timeout { worker, limit, after })
-    }
-
-    /// The client cannot be told by a status any more, so it is told by an event.
-    fn fail(&mut self, kind: impl FnOnce(String) -> ErrorKind) -> Bytes {
-        let Some(attempt) = &self.attempt else { return Bytes::new() };
-        let rank = attempt.rank();
-        let error = RouteError::worker(rank.name.clone(), kind(rank.name.worker.to_string()));
-        tracing::warn!(worker = %rank.name, %error, "stream broke");
-        rank.worker.doubt.notify_one();
-        let event = self.scanner.break_off(&error.body());
-        self.close(Close::Failed);
-        event
-    }
-
-    fn close(&mut self, close: Close) {
-        if let Some(attempt) = self.attempt.take() {
-            attempt.finish(close);
-        }
-    }
-
-    fn take_observations(&mut self) {
-        let Some(attempt) = &mut self.attempt else { return };
-        for observation in self.observations.drain(..) {
-            match observation {
-                Observation::Error => self.end = StreamEnd::EngineError,
-                Observation::Finish { .. } | Observation::Done if self.end == StreamEnd::Unsaid => {
-                    self.end = StreamEnd::Finished;
-                }
-                _ => {}
-            }
-            attempt.observe(&observation);
-        }
+        let streams = attempt.pool().streams().clone();
+        let flow = Arc::new(Mutex::new(Flow::new(upstream, usage, attempt)));
+        let guarded = guard(Arc::clone(&flow), deadline, streams.cut);
+        Self { flow, _guard: AbortOnDropHandle::new(streams.tasks.spawn(guarded)) }
     }
 }
 
-// === impl Limits ===
-
-impl Limits {
-    fn new(timeouts: Timeouts, deadline: Instant) -> Self {
-        let now = Instant::now();
-        let alarm = Box::pin(sleep_until(deadline.min(now + timeouts.idle)));
-        Self { timeouts, deadline, last_piece: now, alarm }
+/// A stream that the client does not read is not polled, so its end has to come from outside.
+async fn guard(flow: Arc<Mutex<Flow>>, deadline: Instant, cut: CancellationToken) {
+    tokio::select! {
+        () = sleep_until(deadline) => flow.lock().exceed_total(),
+        () = cut.cancelled() => flow.lock().cut(),
     }
-
-    fn piece_came(&mut self) {
-        self.last_piece = Instant::now();
-    }
-
-    /// Ready with the name and value of the limit that ran out.
-    fn poll_exceeded(&mut self, context: &mut Context<'_>) -> Poll<(&'static str, Duration)> {
-        loop {
-            if self.alarm.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
-            }
-            let now = Instant::now();
-            if now >= self.deadline {
-                return Poll::Ready(("total", self.timeouts.total));
-            }
-            let idle_until = self.last_piece + self.timeouts.idle;
-            if now >= idle_until {
-                return Poll::Ready(("idle", self.timeouts.idle));
-            }
-            self.alarm.as_mut().reset(self.deadline.min(idle_until));
-        }
-    }
-}
-
-/// An error with its causes, as far as they say something new.
-pub(crate) fn error_text(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text = format!("{text}: {part}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -23,7 +23,7 @@ use crate::config::{CountMode, PoolConfig, RouterConfig, TokenizerSource, Worker
 use crate::dispatch::{Call, dispatch};
 use crate::error::{ErrorKind, RouteError};
 use crate::pool::{Arrival, Pool};
-use crate::relay::RelayBody;
+use crate::relay::{RelayBody, Streams};
 use crate::request_id::RequestIds;
 use crate::status::{ModelList, WorkerStatus};
 use crate::supervisor::Supervisor;
@@ -73,47 +73,101 @@ pub(crate) struct Shared {
     ids: RequestIds,
     seed: u64,
     stopping: CancellationToken,
+    streams: Streams,
+}
+
+/// A configuration that can work: checked, with its tokenizers loaded, before any port is bound.
+#[derive(Debug)]
+pub struct RouterPlan {
+    pools: Vec<PoolPlan>,
+    seed: u64,
+}
+
+/// A request whose body is being read.
+#[derive(Debug)]
+#[must_use = "dropping it counts the request as cancelled"]
+pub struct Unread {
+    shared: Arc<Shared>,
+    endpoint: Endpoint,
+    is_open: bool,
+}
+
+// === impl RouterPlan ===
+
+impl RouterPlan {
+    /// Checks the pools and loads their tokenizers.
+    pub fn new(config: RouterConfig) -> Result<Self, RouterError> {
+        let mut seeds = ChaCha8Rng::seed_from_u64(config.seed);
+        refuse_twins(config.pools.iter().flat_map(|pool| &pool.workers))?;
+        let pools = config.pools.into_iter().map(PoolPlan::new).collect::<Result<_, _>>()?;
+        Ok(Self { pools, seed: seeds.next_u64() })
+    }
+}
+
+// === impl Unread ===
+
+impl Unread {
+    /// The body has come: from here on the request is counted where it is served.
+    pub fn read(mut self) {
+        self.is_open = false;
+    }
+
+    fn refused(mut self, error: &RouteError) {
+        self.is_open = false;
+        let outcome = match error.kind() {
+            ErrorKind::BodyBroken(_) => RequestOutcome::Cancelled,
+            _ => RequestOutcome::Rejected,
+        };
+        self.shared.metrics.unknown_model().count(route_label(self.endpoint), outcome);
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        if self.is_open {
+            let requests = self.shared.metrics.unknown_model();
+            requests.count(route_label(self.endpoint), RequestOutcome::Cancelled);
+        }
+    }
 }
 
 // === impl Router ===
 
 impl Router {
-    /// Checks the pools, loads their tokenizers and starts to ask their workers. Must be called in a runtime.
-    pub fn start(config: RouterConfig, metrics: Metrics) -> Result<Self, RouterError> {
-        let mut seeds = ChaCha8Rng::seed_from_u64(config.seed);
-        let stop = CancellationToken::new();
-        let mut workers = Vec::new();
-        let mut plans = Vec::new();
-        for pool in config.pools {
-            let tokenizer = load_tokenizer(&pool)?;
-            check(&pool)?;
-            let known = |worker: &WorkerConfig| Arc::new(Worker::new(worker.clone(), &metrics));
-            let of_pool: Vec<_> = pool.workers.iter().map(known).collect();
-            workers.extend(of_pool.iter().cloned());
-            refuse_twins(&workers)?;
-            plans.push((Arc::new(PoolPlan { config: pool, tokenizer }), of_pool));
-        }
+    /// Starts to ask the workers of a plan. Must be called in a runtime.
+    pub fn start(plan: RouterPlan, metrics: Metrics) -> Result<Self, RouterError> {
+        let watched = |plan: PoolPlan| {
+            let watch = |worker: &WorkerConfig| Arc::new(Worker::new(worker.clone(), &metrics));
+            let workers: Vec<_> = plan.config.workers.iter().map(watch).collect();
+            (Arc::new(plan), workers)
+        };
+        let pools: Vec<_> = plan.pools.into_iter().map(watched).collect();
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let shared = Arc::new(Shared {
+            workers: pools.iter().flat_map(|(_, workers)| workers.iter().cloned()).collect(),
             metrics,
-            workers,
             pools: ArcSwap::default(),
             ids: RequestIds::new(rand::random()),
-            seed: seeds.next_u64(),
+            seed: plan.seed,
             stopping: CancellationToken::new(),
+            streams: Streams { tasks: tasks.clone(), cut: CancellationToken::new() },
         });
-        let tasks = TaskTracker::new();
-        for (plan, of_pool) in plans {
+        for (plan, workers) in pools {
             if let Some(model) = &plan.config.model {
                 shared.pool_for(model, &plan)?;
             }
-            for worker in of_pool {
-                let supervisor =
-                    Supervisor::new(Arc::clone(&shared), Arc::clone(&plan), worker, stop.child_token());
-                tasks.spawn(supervisor.run());
+            for worker in workers {
+                let shared = Arc::clone(&shared);
+                tasks.spawn(Supervisor::new(shared, Arc::clone(&plan), worker, stop.child_token()).run());
             }
         }
         tasks.close();
         Ok(Self { shared, tasks, stop })
+    }
+
+    /// A request whose body is still to be read; counted as cancelled if it is dropped.
+    pub fn arrival(&self, endpoint: Endpoint) -> Unread {
+        Unread { shared: Arc::clone(&self.shared), endpoint, is_open: true }
     }
 
     /// Serves one request. Every failure is a response too.
@@ -126,8 +180,8 @@ impl Router {
     }
 
     /// Answers a request whose body could not be taken.
-    pub fn refuse(&self, endpoint: Endpoint, headers: &HeaderMap, error: &RouteError) -> Response<RelayBody> {
-        self.shared.metrics.unknown_model().count(route_label(endpoint), RequestOutcome::Rejected);
+    pub fn refuse(&self, unread: Unread, headers: &HeaderMap, error: &RouteError) -> Response<RelayBody> {
+        unread.refused(error);
         error_response(error, &self.shared.ids.of(headers))
     }
 
@@ -161,9 +215,15 @@ impl Router {
         self.shared.stopping.cancel();
     }
 
+    /// Ends every stream that still runs with an error event.
+    pub fn cut_streams(&self) {
+        self.shared.streams.cut.cancel();
+    }
+
     /// Ends every task. Requests in flight have ended, or are cut.
     pub async fn stop(&self) {
         self.begin_stop();
+        self.cut_streams();
         self.stop.cancel();
         self.tasks.wait().await;
     }
@@ -177,6 +237,16 @@ impl Shared {
         &self.metrics
     }
 
+    /// What guards and ends streams.
+    pub(crate) const fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// Seed of the pools' random numbers.
+    pub(crate) const fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The pool of a model, made by the plan if it does not exist yet.
     pub(crate) fn pool_for(&self, model: &ModelName, plan: &PoolPlan) -> Result<Arc<Pool>, RouterError> {
         let existing = |pools: &Vec<Arc<Pool>>| pools.iter().find(|pool| pool.model() == model).cloned();
@@ -184,7 +254,7 @@ impl Shared {
             return Ok(pool);
         }
         let tokenizer = plan.tokenizer.clone();
-        let made = Pool::new(model.clone(), plan.config.clone(), tokenizer, self.seed, &self.metrics)?;
+        let made = Pool::new(model.clone(), plan.config.clone(), tokenizer, self)?;
         let made = Arc::new(made);
         self.pools.rcu(|pools| match existing(pools) {
             Some(_) => Arc::clone(pools),
@@ -255,12 +325,13 @@ impl Shared {
 
     fn no_worker(&self, pool: &Pool) -> RouteError {
         let ranks = &pool.fleet().ranks;
-        let joined: BTreeMap<_, _> =
-            ranks.iter().map(|rank| (rank.worker.id().clone(), Arc::clone(&rank.worker))).collect();
-        let workers: Vec<_> = joined.into_values().collect();
-        let workers = if workers.is_empty() { &self.workers } else { &workers };
+        let joined: BTreeMap<_, _> = ranks.iter().map(|rank| (rank.worker.id(), &rank.worker)).collect();
+        let workers = match joined.is_empty() {
+            true => "none serves it now".to_owned(),
+            false => problems(joined.into_values()),
+        };
         let model = pool.model().to_string();
-        RouteError::router(ErrorKind::NoWorker { model, workers: problems(workers) })
+        RouteError::router(ErrorKind::NoWorker { model, workers })
     }
 
     fn readiness(&self) -> Result<(), String> {
@@ -268,11 +339,12 @@ impl Shared {
             return Err("the router is stopping".to_owned());
         }
         let pools = self.pools.load();
-        if pools.is_empty() {
+        let mut occupied = pools.iter().filter(|pool| !pool.is_vacant()).peekable();
+        if occupied.peek().is_none() {
             return Err(format!("no worker has answered its probe yet: {}", problems(&self.workers)));
         }
-        let served = |pool: &Pool| pool.fleet().ranks.iter().any(|rank| rank.worker.takes_requests());
-        match pools.iter().find(|pool| !served(pool)) {
+        let serves = |pool: &Pool| pool.fleet().ranks.iter().any(|rank| rank.worker.takes_requests());
+        match occupied.find(|pool| !serves(pool)) {
             Some(pool) => Err(self.no_worker(pool).to_string()),
             None => Ok(()),
         }
@@ -288,6 +360,16 @@ pub(crate) struct PoolPlan {
     tokenizer: Option<Arc<PromptTokenizer>>,
 }
 
+// === impl PoolPlan ===
+
+impl PoolPlan {
+    fn new(config: PoolConfig) -> Result<Self, RouterError> {
+        check(&config)?;
+        let tokenizer = load_tokenizer(&config)?;
+        Ok(Self { config, tokenizer })
+    }
+}
+
 fn check(pool: &PoolConfig) -> Result<(), RouterError> {
     let asks_index = kvroute_select::policy::by_name(&pool.policy)?.uses_index() || pool.observe;
     if asks_index && pool.count == CountMode::Off {
@@ -300,15 +382,17 @@ fn check(pool: &PoolConfig) -> Result<(), RouterError> {
 }
 
 /// Two workers of one name would share one load and one set of series.
-fn refuse_twins(workers: &[Arc<Worker>]) -> Result<(), RouterError> {
+fn refuse_twins<'a>(workers: impl Iterator<Item = &'a WorkerConfig>) -> Result<(), RouterError> {
     let mut seen = BTreeSet::new();
-    match workers.iter().find(|worker| !seen.insert(worker.id())) {
-        None => Ok(()),
-        Some(twin) => Err(RouterError::Contradiction(format!(
-            "worker {} is configured twice; name each worker once and let dp_ranks tell its ranks",
-            twin.id()
-        ))),
+    for worker in workers {
+        let id = worker.id();
+        if !seen.insert(id.clone()) {
+            return Err(RouterError::Contradiction(format!(
+                "worker {id} is configured twice; name each worker once and let dp_ranks tell its ranks"
+            )));
+        }
     }
+    Ok(())
 }
 
 fn load_tokenizer(pool: &PoolConfig) -> Result<Option<Arc<PromptTokenizer>>, RouterError> {
@@ -341,11 +425,11 @@ const fn route_label(endpoint: Endpoint) -> RouteLabel {
     }
 }
 
-fn problems(workers: &[Arc<Worker>]) -> String {
+fn problems<'a>(workers: impl IntoIterator<Item = &'a Arc<Worker>>) -> String {
     let line = |worker: &Arc<Worker>| {
         format!("{} is {}: {}", worker.id(), worker.state().as_str(), worker.problem())
     };
-    workers.iter().map(line).collect::<Vec<_>>().join("; ")
+    workers.into_iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
 fn error_response(error: &RouteError, request_id: &HeaderValue) -> Response<RelayBody> {

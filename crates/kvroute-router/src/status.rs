@@ -62,7 +62,10 @@ pub struct RankStatus {
 
 impl ModelList {
     pub(crate) fn of(pools: &[Arc<Pool>]) -> Self {
-        Self { object: "list", data: pools.iter().flat_map(|pool| entries(pool)).collect() }
+        Self {
+            object: "list",
+            data: pools.iter().filter(|pool| !pool.is_vacant()).flat_map(|pool| entries(pool)).collect(),
+        }
     }
 }
 

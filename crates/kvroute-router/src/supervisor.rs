@@ -8,16 +8,19 @@ use std::time::Duration;
 
 use kvroute_engine::{Probe, ProbeError, check_health, probe};
 use kvroute_metrics::WorkerState;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::membership::{Membership, identity};
+use crate::membership::{Identity, Membership, identity};
 use crate::router::{PoolPlan, Shared};
 use crate::upstream::{self, UpstreamClient};
 use crate::worker::Worker;
 
 /// How often a worker that is well is asked whether it still is.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How often a worker is asked again what it is: a new process on the old address may be just as well.
+const REPROBE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Failed health checks in a row after which a worker gets no requests; a refused request needs no second one.
 const TOLERATED_FAILURES: u32 = 1;
@@ -76,7 +79,7 @@ impl Supervisor {
                 }
             }
             self.enter(WorkerState::Ready, "");
-            self.until_unwell().await;
+            self.until_changed(&identity(&found)).await;
         }
     }
 
@@ -101,18 +104,27 @@ impl Supervisor {
         }
     }
 
-    /// Returns when the worker must not get requests any more.
-    async fn until_unwell(&self) {
+    /// Returns when the worker must be asked again what it is: it is unwell, or it is not what it was.
+    async fn until_changed(&self, known: &Identity) {
         let mut failures = 0;
+        let mut asked = Instant::now();
         loop {
-            tokio::select! {
-                () = sleep(HEALTH_INTERVAL) => {}
-                () = self.worker.doubt.notified() => {}
+            let is_doubted = tokio::select! {
+                () = sleep(HEALTH_INTERVAL) => false,
+                () = self.worker.doubt.notified() => true,
+            };
+            if is_doubted || asked.elapsed() >= REPROBE_INTERVAL {
+                asked = Instant::now();
+                let found = probe(&self.client, &self.worker.config().url).await;
+                let is_same = found.is_ok_and(|found| &identity(&found) == known);
+                if !is_same || !self.worker.takes_requests() {
+                    return;
+                }
+                continue;
             }
             match check_health(&self.client, &self.worker.config().url).await {
-                Ok(()) if self.worker.takes_requests() => failures = 0,
-                Ok(()) => return,
-                Err(_) if failures < TOLERATED_FAILURES && self.worker.takes_requests() => failures += 1,
+                Ok(()) => failures = 0,
+                Err(_) if failures < TOLERATED_FAILURES => failures += 1,
                 Err(error) => return self.enter(WorkerState::Unhealthy, &error.to_string()),
             }
         }

@@ -63,10 +63,9 @@ pub(crate) struct SourceStatus {
 // === impl Worker ===
 
 impl Worker {
-    /// A worker that nobody has asked yet. It is named by the host and port of its address.
+    /// A worker that nobody has asked yet.
     pub(crate) fn new(config: WorkerConfig, metrics: &Metrics) -> Self {
-        let authority = config.url.split_once("://").map_or(config.url.as_str(), |(_, authority)| authority);
-        let id = WorkerId::new(authority.trim_end_matches('/'));
+        let id = config.id();
         Self {
             metrics: metrics.worker(&id, WorkerState::Starting),
             id,

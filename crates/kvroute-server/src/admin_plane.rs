@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use kvroute_router::Router as KvRouter;
 
-use crate::json;
+use crate::{json, not_served};
 
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -20,6 +20,8 @@ pub(crate) fn app(router: Arc<KvRouter>) -> Router {
         .route("/metrics", get(metrics))
         .route("/api/workers", get(workers))
         .route("/health", get(health))
+        .fallback(not_served::unknown_path)
+        .method_not_allowed_fallback(not_served::wrong_method)
         .with_state(router)
 }
 

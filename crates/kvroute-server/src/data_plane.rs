@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use axum::{Router, body::Body};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use kvroute_openai::{Endpoint, ErrorBody};
+use kvroute_openai::Endpoint;
 use kvroute_router::{ErrorKind, Inbound, RouteError, Router as KvRouter};
 use tokio::time::Instant;
 
-use crate::json;
+use crate::{json, not_served};
 
 /// State of the data plane's handlers.
 #[derive(Clone)]
@@ -63,20 +63,14 @@ async fn live() -> Response {
     json::response(StatusCode::OK, &serde_json::json!({"status": "live"}))
 }
 
-async fn unknown_path(State(plane): State<DataPlane>, request: Request) -> Response {
+async fn unknown_path(State(plane): State<DataPlane>, method: Method, uri: Uri) -> Response {
     plane.router.count_unmatched();
-    let message = format!("{} {} is not served here", request.method(), request.uri().path());
-    not_served(StatusCode::NOT_FOUND, message, "path_not_found")
+    not_served::unknown_path(method, uri).await
 }
 
-async fn wrong_method(State(plane): State<DataPlane>, request: Request) -> Response {
+async fn wrong_method(State(plane): State<DataPlane>, method: Method, uri: Uri) -> Response {
     plane.router.count_unmatched();
-    let message = format!("{} does not accept {}", request.uri().path(), request.method());
-    not_served(StatusCode::METHOD_NOT_ALLOWED, message, "method_not_allowed")
-}
-
-fn not_served(status: StatusCode, message: String, code: &'static str) -> Response {
-    json::error(status, &ErrorBody::new("invalid_request_error", message).with_code(code))
+    not_served::wrong_method(method, uri).await
 }
 
 // === impl DataPlane ===
@@ -85,9 +79,13 @@ impl DataPlane {
     async fn infer(&self, endpoint: Endpoint, request: Request) -> Response {
         let received = Instant::now();
         let (head, body) = request.into_parts();
+        let unread = self.router.arrival(endpoint);
         match self.read_body(body).await {
-            Ok(body) => self.route(Inbound { endpoint, headers: head.headers, body, received }).await,
-            Err(error) => self.router.refuse(endpoint, &head.headers, &error).into_response(),
+            Ok(body) => {
+                unread.read();
+                self.route(Inbound { endpoint, headers: head.headers, body, received }).await
+            }
+            Err(error) => self.router.refuse(unread, &head.headers, &error).map(Body::new),
         }
     }
 

@@ -9,6 +9,7 @@ mod admin_plane;
 mod data_plane;
 mod json;
 mod listener;
+mod not_served;
 mod server;
 
 pub use listener::ListenError;

@@ -3,16 +3,19 @@
 //! Written on hyper rather than on axum's `serve`, because stopping has to know every connection: new ones are
 //! refused at once, running ones may finish until the drain time is over, and what is left then is closed.
 
+mod client;
+mod connection;
+mod held;
+
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -35,8 +38,8 @@ pub(crate) struct Listener {
     address: SocketAddr,
 }
 
-/// Time a client has to send its request's head.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time in which a client may read how its stream was ended.
+const PARTING: Duration = Duration::from_secs(1);
 
 /// Pause after a failed accept (out of file descriptors), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -57,47 +60,40 @@ impl Listener {
         self.address
     }
 
-    /// Serves until `stop`, then lets running requests finish for at most `drain`.
-    pub(crate) async fn serve(self, app: Router, stop: CancellationToken, drain: Duration) {
-        let graceful = GracefulShutdown::new();
+    /// Serves until `stop`, then lets running requests finish for at most `drain`. Calls `expired` when that was
+    /// not enough: what it ends by itself can still be read by its clients before the connections are closed.
+    pub(crate) async fn serve(
+        self,
+        app: Router,
+        stop: CancellationToken,
+        drain: Duration,
+        expired: impl FnOnce(),
+    ) {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
                 accepted = self.socket.accept() => match accepted {
-                    Ok((stream, _peer)) => serve_connection(stream, &app, &graceful, &mut connections),
+                    Ok((socket, _peer)) => {
+                        connections.spawn(connection::serve(socket, app.clone(), stop.clone()));
+                    }
                     Err(error) => pause_after(&error).await,
                 },
                 Some(_ended) = connections.join_next() => {}
             }
         }
         drop(self.socket);
-        if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
+        if tokio::time::timeout(drain, all_ended(&mut connections)).await.is_err() {
             tracing::warn!(?drain, "drain time is over, closing the connections that are left");
+            expired();
+            let _all_read = tokio::time::timeout(PARTING, all_ended(&mut connections)).await;
         }
         connections.shutdown().await;
     }
 }
 
-fn serve_connection(
-    stream: TcpStream,
-    app: &Router,
-    graceful: &GracefulShutdown,
-    connections: &mut JoinSet<()>,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "cannot switch off Nagle's algorithm on an accepted connection");
-    }
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app.clone()));
-    let watched = graceful.watch(connection);
-    connections.spawn(async move {
-        if let Err(error) = watched.await {
-            tracing::debug!(%error, "a client connection ended early");
-        }
-    });
+async fn all_ended(connections: &mut JoinSet<()>) {
+    while connections.join_next().await.is_some() {}
 }
 
 async fn pause_after(error: &io::Error) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kvroute_metrics::{Metrics, MetricsError, MetricsOptions};
-use kvroute_router::{Router, RouterConfig, RouterError};
+use kvroute_router::{Router, RouterConfig, RouterError, RouterPlan};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -62,12 +62,13 @@ pub struct Server {
 // === impl Server ===
 
 impl Server {
-    /// Binds both sockets, starts the pools and serves.
+    /// Checks the pools, binds both sockets, starts the pools and serves.
     pub async fn start(config: ServeConfig) -> Result<Self, StartError> {
+        let plan = RouterPlan::new(config.router)?;
         let data = Listener::bind(config.listen, "server.listen").await?;
         let admin = Listener::bind(config.admin_listen, "server.admin_listen").await?;
         let metrics = Metrics::new(&config.metrics)?;
-        let router = Arc::new(Router::start(config.router, metrics)?);
+        let router = Arc::new(Router::start(plan, metrics)?);
         let server = Self {
             data_address: data.address(),
             admin_address: admin.address(),
@@ -79,9 +80,11 @@ impl Server {
         };
         let plane = DataPlane { router: Arc::clone(&router), max_body: config.max_body };
         let data_app = data_plane::app(plane);
-        server.data_drained.spawn(data.serve(data_app, server.stop_data.clone(), config.drain));
+        let cutting = Arc::clone(&router);
+        let cut_streams = move || cutting.cut_streams();
+        server.data_drained.spawn(data.serve(data_app, server.stop_data.clone(), config.drain, cut_streams));
         let admin_app = admin_plane::app(router);
-        server.planes.spawn(admin.serve(admin_app, server.stop_admin.clone(), ADMIN_DRAIN));
+        server.planes.spawn(admin.serve(admin_app, server.stop_admin.clone(), ADMIN_DRAIN, || {}));
         tracing::info!(listen = %server.data_address, admin = %server.admin_address, "serving");
         Ok(server)
     }

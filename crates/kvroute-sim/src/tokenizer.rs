@@ -59,3 +59,18 @@ impl PromptEncoder for TokenizerEncoder {
         self.0.vocabulary_size()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_plain_words_encodes_to_the_ids_it_was_made_of() {
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/demo-tokenizer");
+        let encoder = TokenizerEncoder::load(&model).unwrap();
+        let words = encoder.plain_ids();
+        assert!(words.len() > 200, "only {} plain words", words.len());
+        let prompt = Prompt::Texts { texts: vec![encoder.decode(&words)], add_special_tokens: false };
+        assert_eq!(encoder.0.encode(&prompt, ChatRules::Plain).unwrap(), [words]);
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -28,10 +28,10 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Engines send three frames, a router's answer has five.
 const MAX_PARTS: usize = 64;
 
-/// A peer that has greeted and said a fitting socket type.
+/// A peer that has greeted and said a fitting socket type. The protocol itself is at home on any stream.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    stream: TcpStream,
+pub(crate) struct Connection<S = TcpStream> {
+    stream: S,
     input: BytesMut,
     output: BytesMut,
     parts: Message,
@@ -70,6 +70,13 @@ impl Connection {
             .with_interval(KEEPALIVE_INTERVAL)
             .with_retries(KEEPALIVE_RETRIES);
         SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+        Self::greet_over(stream, own).await
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Greets on a stream that needs no settings.
+    pub(crate) async fn greet_over(stream: S, own: SocketType) -> Result<Self, ZmtpError> {
         let mut connection = Self {
             stream,
             input: BytesMut::new(),

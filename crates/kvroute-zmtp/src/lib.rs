@@ -17,6 +17,8 @@ mod dealer;
 mod endpoint;
 mod error;
 mod frame;
+#[doc(hidden)]
+pub mod fuzz;
 mod greeting;
 mod listener;
 mod publisher;

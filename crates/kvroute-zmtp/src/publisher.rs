@@ -120,7 +120,8 @@ impl Peer {
     }
 }
 
-enum SubscriptionChange {
+/// What a peer's message or command changes of its subscriptions.
+pub(crate) enum SubscriptionChange {
     Add(Vec<u8>),
     Remove(Vec<u8>),
 }
@@ -129,7 +130,7 @@ enum SubscriptionChange {
 
 impl SubscriptionChange {
     /// Subscriptions come as messages from 3.0 peers (first byte 1 or 0), as commands from 3.1 peers.
-    fn read(received: Received) -> Option<Self> {
+    pub(crate) fn read(received: Received) -> Option<Self> {
         match received {
             Received::Command(Command::Subscribe { prefix }) => Some(Self::Add(prefix.to_vec())),
             Received::Command(Command::Cancel { prefix }) => Some(Self::Remove(prefix.to_vec())),
@@ -140,6 +141,12 @@ impl SubscriptionChange {
                 _ => None,
             },
         }
+    }
+
+    /// What is subscribed to, or no longer.
+    pub(crate) fn into_prefix(self) -> Vec<u8> {
+        let (Self::Add(prefix) | Self::Remove(prefix)) = self;
+        prefix
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Log filter, such as info or kvroute_router=debug; also by RUST_LOG
+    /// Log filter, such as debug; also by RUST_LOG
     #[arg(long, global = true, display_order = 900, value_name = "FILTER")]
     pub(crate) log: Option<String>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the router
     Serve(ServeFlags),
-    /// Show what KV routing saves: simulated engines, a router and a workload in this process
+    /// Show what KV routing saves, with simulated engines in this process
     Demo(DemoFlags),
     /// Run one simulated engine: OpenAI HTTP, prefix cache, KV events
     Engine(EngineFlags),

@@ -22,10 +22,11 @@ mod sse;
 mod table;
 mod view;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use kvroute_replay::TokenRange;
-use kvroute_sim::PromptEncoder;
+use kvroute_sim::{PromptEncoder, TokenizerEncoder};
 
 pub(crate) use flags::DemoFlags;
 
@@ -36,35 +37,31 @@ use self::view::View;
 use crate::failure::Failure;
 use crate::output;
 use crate::signals::StopSignals;
-use crate::tokenizer::{self, EngineTokenizer};
+use crate::tokenizer;
+
+/// What every run starts its fleet with.
+struct Stage<'a> {
+    plan: &'a Plan,
+    tokenizer: &'a Path,
+    encoder: Arc<dyn PromptEncoder>,
+}
 
 /// Runs every policy, prints the result, and serves on until Ctrl-C unless told otherwise.
 pub(crate) async fn run(flags: DemoFlags) -> Result<(), Failure> {
-    let folder = tokenizer::demo_folder()?;
-    let encoder = EngineTokenizer::load(folder.path())?;
+    let encoder = tokenizer::demo_tokenizer()?;
     let plan = Plan::new(&flags, trace_ids(&encoder)?)?;
-    let encoder: Arc<dyn PromptEncoder> = Arc::new(encoder);
     let mut signals = StopSignals::listen()?;
+    let folder = tokenizer::demo_folder()?;
+    let stage = Stage { plan: &plan, tokenizer: folder.path(), encoder: Arc::new(encoder) };
     let mut view = View::new();
-    let mut outcomes: Vec<Outcome> = Vec::new();
     let stays = !flags.once && !flags.json;
-    let mut last_fleet = None;
-    for (index, policy) in plan.policies.iter().enumerate() {
-        let fleet = Fleet::start(&plan, policy, folder.path(), &encoder).await?;
-        view.announce(&introduction(&plan, policy, &fleet));
-        let ended = tokio::select! {
-            ended = run::run(&plan, policy, &fleet, &outcomes, &mut view) => ended,
-            signal = signals.next() => Err(Failure::Failed(format!("{signal}: stopped before the runs were over"))),
-        };
-        view.end_run();
-        let is_last = index + 1 == plan.policies.len();
-        if is_last && stays && ended.is_ok() {
-            last_fleet = Some(fleet);
-        } else {
-            fleet.stop().await;
-        }
-        outcomes.push(ended?);
-    }
+    // Whatever is going on, start-up too, it goes with this process: a signal waits for none of it.
+    let measured = tokio::select! {
+        measured = stage.measure(stays, &mut view) => measured,
+        signal = signals.next() => Err(Failure::Failed(format!("{signal}: stopped before the runs were over"))),
+    };
+    view.end_run();
+    let (outcomes, last_fleet) = measured?;
     print(&flags, &plan, &outcomes)?;
     if let Some(fleet) = last_fleet {
         stay(fleet, &mut signals).await;
@@ -73,7 +70,7 @@ pub(crate) async fn run(flags: DemoFlags) -> Result<(), Failure> {
 }
 
 /// Ids that prompts of a trace are drawn from: all but the special ones, which stand behind the learnt ones.
-fn trace_ids(encoder: &EngineTokenizer) -> Result<TokenRange, Failure> {
+fn trace_ids(encoder: &TokenizerEncoder) -> Result<TokenRange, Failure> {
     let words = encoder.plain_ids();
     let (first, last) = (words.iter().min(), words.iter().max());
     let range = first.zip(last).map_or(0..0, |(first, last)| *first..*last + 1);
@@ -82,7 +79,7 @@ fn trace_ids(encoder: &EngineTokenizer) -> Result<TokenRange, Failure> {
 
 fn introduction(plan: &Plan, policy: &str, fleet: &Fleet) -> String {
     format!(
-        "{policy}: {} engines with {} blocks of {} tokens each; metrics at {}/metrics",
+        "{policy}: {} engines with {} blocks of {} tokens; metrics at {}/metrics",
         plan.workers,
         plan.kv_blocks,
         plan.block_size,
@@ -104,12 +101,15 @@ fn print(flags: &DemoFlags, plan: &Plan, outcomes: &[Outcome]) -> Result<(), Fai
 
 async fn stay(fleet: Fleet, signals: &mut StopSignals) {
     output::note(&format!(
-        "\nThe last router and its engines go on: metrics at {}/metrics, requests to {}. Ctrl-C ends them.",
+        "\nThe last router and its engines go on until Ctrl-C:\nmetrics at {}/metrics, requests to {}",
         fleet.admin_url(),
         fleet.data_url()
     ));
     signals.next().await;
-    fleet.stop().await;
+    tokio::select! {
+        () = fleet.stop() => {}
+        _ = signals.next() => {}
+    }
 }
 
 /// A demo in which requests failed did not show what it promised.
@@ -123,4 +123,32 @@ fn succeed_without_errors(outcomes: &[Outcome]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+// === impl Stage ===
+
+impl Stage<'_> {
+    /// One run a policy, each in front of a fleet of its own; the last fleet goes on if it is wanted.
+    async fn measure(
+        &self,
+        keep_last: bool,
+        view: &mut View,
+    ) -> Result<(Vec<Outcome>, Option<Fleet>), Failure> {
+        let mut outcomes = Vec::new();
+        let mut last_fleet = None;
+        for (index, policy) in self.plan.policies.iter().enumerate() {
+            let fleet = Fleet::start(self.plan, policy, self.tokenizer, &self.encoder).await?;
+            view.announce(&introduction(self.plan, policy, &fleet));
+            let ended = run::run(self.plan, policy, &fleet, &outcomes, view).await;
+            view.end_run();
+            let is_last = index + 1 == self.plan.policies.len();
+            if is_last && keep_last && ended.is_ok() {
+                last_fleet = Some(fleet);
+            } else {
+                fleet.stop().await;
+            }
+            outcomes.push(ended?);
+        }
+        Ok((outcomes, last_fleet))
+    }
 }

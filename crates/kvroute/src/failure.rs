@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use kvroute_server::StartError;
 use kvroute_sim::StartError as EngineStartError;
+use kvroute_tokenize::LoadError;
 
 use crate::config::ConfigError;
 
@@ -44,6 +45,12 @@ impl fmt::Display for Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
         Self::Usage(error.to_string())
     }
 }

@@ -1,5 +1,7 @@
 //! Bad input and bad workers: each has its exact error, the load goes back to 0, other requests are unharmed.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::time::Duration;
 
 use kvroute_core::BlockSize;
@@ -49,12 +51,12 @@ async fn serves_the_next(fleet: &Fleet) {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-fn assert_error(answer: &Answer, status: u16, kind: &str, param: Value, code: Value, message: &str) {
+fn assert_error(answer: &Answer, status: u16, kind: &str, param: &Value, code: &Value, message: &str) {
     assert_eq!(answer.status, status, "{}", answer.text());
     assert_eq!(answer.headers["content-type"], "application/json");
     assert!(answer.headers.contains_key("x-request-id"), "no request id");
     let error = answer.error();
-    assert_eq!((&error["type"], &error["param"], &error["code"]), (&json!(kind), &param, &code), "{error}");
+    assert_eq!((&error["type"], &error["param"], &error["code"]), (&json!(kind), param, code), "{error}");
     let text = error["message"].as_str().unwrap();
     assert!(text.contains(message), "{text:?} does not contain {message:?}");
 }
@@ -66,15 +68,15 @@ async fn requests_that_cannot_be_served_are_refused_by_name() {
     let invalid = "invalid_request_error";
 
     let answer = fleet.client.post_bytes(&url, r#"{"model": "sim", "messages": ["#).await;
-    assert_error(&answer, 400, invalid, Value::Null, json!("invalid_json"), "");
+    assert_error(&answer, 400, invalid, &Value::Null, &json!("invalid_json"), "");
     let answer = fleet.client.post(&url, &json!({"model": "sim", "messages": "hello"})).await;
-    assert_error(&answer, 400, invalid, json!("messages"), Value::Null, "messages");
+    assert_error(&answer, 400, invalid, &json!("messages"), &Value::Null, "messages");
     let answer = fleet.client.post(&url, &json!({"model": "sim"})).await;
-    assert_error(&answer, 400, invalid, json!("messages"), Value::Null, "messages");
+    assert_error(&answer, 400, invalid, &json!("messages"), &Value::Null, "messages");
     let mut wrong_type = chat("hello");
     wrong_type["stream"] = json!("yes");
     let answer = fleet.client.post(&url, &wrong_type).await;
-    assert_error(&answer, 400, invalid, json!("stream"), Value::Null, "stream");
+    assert_error(&answer, 400, invalid, &json!("stream"), &Value::Null, "stream");
     let answer = fleet
         .client
         .post(&url, &json!({"model": "gpt-9", "messages": [{"role": "user", "content": "x"}]}))
@@ -83,15 +85,15 @@ async fn requests_that_cannot_be_served_are_refused_by_name() {
         &answer,
         404,
         invalid,
-        json!("model"),
-        json!("model_not_found"),
+        &json!("model"),
+        &json!("model_not_found"),
         r#"model "gpt-9" is not served here; served models: sim"#,
     );
     let completions = fleet.data("/v1/completions");
     let answer = fleet.client.post(&completions, &json!({"model": "sim", "prompt": [1, 4_000_000]})).await;
-    assert_error(&answer, 400, invalid, json!("prompt"), Value::Null, "token id 4000000 is out of range");
+    assert_error(&answer, 400, invalid, &json!("prompt"), &Value::Null, "token id 4000000 is out of range");
     let answer = fleet.client.post(&url, &chat(&"long ".repeat(300_000))).await;
-    assert_error(&answer, 413, invalid, Value::Null, json!("body_too_large"), "1048576 bytes");
+    assert_error(&answer, 413, invalid, &Value::Null, &json!("body_too_large"), "1048576 bytes");
     let answer = fleet.client.get(&url).await;
     assert_eq!((answer.status.as_u16(), &answer.error()["code"]), (405, &json!("method_not_allowed")));
     let answer = fleet.client.post(&fleet.data("/v2/chat"), &chat("x")).await;
@@ -134,7 +136,7 @@ async fn without_any_worker_the_answer_names_what_is_wrong_with_each() {
     fleet.client.until(&workers, |answer| answer.text().contains("refused")).await;
     let answer = fleet.client.post(&fleet.data(CHAT), &chat("hello")).await;
     let message = format!("{down} is starting: ");
-    assert_error(&answer, 503, "service_unavailable_error", Value::Null, json!("not_ready"), &message);
+    assert_error(&answer, 503, "service_unavailable_error", &Value::Null, &json!("not_ready"), &message);
     assert_eq!(fleet.client.get(&fleet.data("/ready")).await.status, 503);
     assert_eq!(fleet.client.get(&fleet.data("/live")).await.status, 200);
     fleet.stop().await;
@@ -162,7 +164,7 @@ async fn a_worker_that_dies_becomes_a_502_and_is_not_asked_again() {
         let answer = fleet.client.post(&fleet.data(CHAT), &chat("hello")).await;
         if answer.status != 200 {
             let message = format!("worker {worker} broke before its first byte");
-            assert_error(&answer, 502, "upstream_error", Value::Null, json!("upstream_broke"), &message);
+            assert_error(&answer, 502, "upstream_error", &Value::Null, &json!("upstream_broke"), &message);
             failures += 1;
         }
     }
@@ -179,7 +181,7 @@ async fn a_worker_that_hangs_becomes_a_504() {
     let fleet = Fleet::start_with(vec![engine_with(faults)], short_timeouts).await;
     let answer = fleet.client.post(&fleet.data(CHAT), &chat("hello")).await;
     let message = "exceeded timeouts.first_byte of 300ms";
-    assert_error(&answer, 504, "timeout_error", Value::Null, json!("upstream_timeout"), message);
+    assert_error(&answer, 504, "timeout_error", &Value::Null, &json!("upstream_timeout"), message);
     is_unharmed(&fleet).await;
     fleet.stop().await;
 }
@@ -193,8 +195,8 @@ async fn a_whole_answer_that_breaks_is_a_502_and_never_half_an_object() {
         &answer,
         502,
         "upstream_error",
-        Value::Null,
-        json!("upstream_broke"),
+        &Value::Null,
+        &json!("upstream_broke"),
         "broke before its first byte",
     );
     is_unharmed(&fleet).await;

@@ -1,5 +1,7 @@
 //! With nothing but worker addresses the router finds model, block size, event sockets and a tokenizer.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use kvroute_core::BlockSize;
 use kvroute_router::config::{CountMode, TokenizerSource};
 use kvroute_sim::{EventEndpoint, SimConfig};

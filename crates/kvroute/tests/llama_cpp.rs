@@ -24,15 +24,15 @@ const ANSWER_TOKENS: u64 = 12;
 async fn reuse_that_the_engine_reports_is_counted() {
     let Some(fleet) = Fleet::start().await else { return };
 
-    let cold = check_whole(&fleet.chat(&chat(QUESTION, json!({}))).await);
-    let warm = check_whole(&fleet.chat(&chat(QUESTION, json!({}))).await);
+    let cold = check_whole(&fleet.chat(&chat(QUESTION, &json!({}))).await);
+    let warm = check_whole(&fleet.chat(&chat(QUESTION, &json!({}))).await);
     assert_eq!(cold, Usage { prompt: warm.prompt, cached: 0 }, "the engine's cache was empty");
     assert_eq!(warm.cached, warm.prompt - 1, "llama.cpp reuses an equal prompt but for its last token");
 
-    let silent = check_stream(&fleet.chat(&chat(QUESTION, json!({"stream": true}))).await);
+    let silent = check_stream(&fleet.chat(&chat(QUESTION, &json!({"stream": true}))).await);
     assert_eq!(silent, None, "a client that did not ask for usage got it");
     let asked = json!({"stream": true, "stream_options": {"include_usage": true}});
-    let longer = check_stream(&fleet.chat(&chat(&format!("{QUESTION} And 3 × 4 = ? 🙂"), asked)).await);
+    let longer = check_stream(&fleet.chat(&chat(&format!("{QUESTION} And 3 × 4 = ? 🙂"), &asked)).await);
     let longer = longer.expect("a client that asked for usage did not get it");
     assert!(longer.cached > 0 && longer.cached < warm.prompt, "the shared part of the prompt was not reused");
 
@@ -60,7 +60,7 @@ async fn check_sums(fleet: &Fleet, requests: u64, prompt: u64) {
     assert_eq!(router("dynamo_frontend_worker_active_decode_blocks"), 0);
 }
 
-fn chat(question: &str, more: Value) -> Value {
+fn chat(question: &str, more: &Value) -> Value {
     let mut body = json!({
         "model": fleet::MODEL,
         "messages": [

@@ -1,6 +1,8 @@
 //! A stream passes byte by byte: identical when the client asked for usage, and identical but for the usage chunk
 //! that the router asked for when it did not.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use kvroute_sim::SimConfig;

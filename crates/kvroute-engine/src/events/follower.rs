@@ -162,7 +162,10 @@ impl Driver {
         match event {
             LinkEvent::Connected => self.source.connected(actions),
             LinkEvent::Batch { sequence, payload } => self.source.live(sequence, payload, actions),
-            LinkEvent::Disconnected => self.source.disconnected(self.started.elapsed()),
+            LinkEvent::Disconnected => {
+                self.source.disconnected(self.started.elapsed());
+                actions.push(SourceAction::Count(SourceIncident::Disconnected));
+            }
         }
     }
 

@@ -19,7 +19,7 @@ impl Answers {
         let asked = paths
             .iter()
             .map(|path| async move { get(client, url, path).await.ok().map(|answer| (*path, answer)) });
-        Self { answers: join_all(asked).await.into_iter().flatten().collect() }
+        join_all(asked).await.into_iter().flatten().collect()
     }
 
     /// The body of a good answer.
@@ -34,5 +34,11 @@ impl Answers {
 
     fn find(&self, path: &str) -> Option<&Answer> {
         self.answers.iter().find(|(asked, _)| *asked == path).map(|(_, answer)| answer)
+    }
+}
+
+impl FromIterator<(&'static str, Answer)> for Answers {
+    fn from_iter<T: IntoIterator<Item = (&'static str, Answer)>>(answers: T) -> Self {
+        Self { answers: answers.into_iter().collect() }
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::ProbeError;
 use crate::HttpClient;
-use crate::http::get;
+use crate::http::{Answer, get};
 
 /// One name that requests may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub struct ServedModel {
 
 /// The answer to `/v1/models`.
 #[derive(Debug)]
-pub(super) struct Models {
-    pub(super) owner: String,
-    pub(super) served: Vec<ServedModel>,
+pub(crate) struct Models {
+    pub(crate) owner: String,
+    pub(crate) served: Vec<ServedModel>,
 }
 
 #[derive(Deserialize)]
@@ -56,9 +56,15 @@ struct Meta {
 
 /// Asks for the models; the one question that must be answered.
 pub(super) async fn ask(client: &HttpClient, url: &str) -> Result<Models, ProbeError> {
+    match get(client, url, "/v1/models").await {
+        Ok(answer) => read(url, &answer),
+        Err(source) => Err(ProbeError::Unreachable { url: url.to_owned(), source }),
+    }
+}
+
+/// Reads the answer.
+pub(crate) fn read(url: &str, answer: &Answer) -> Result<Models, ProbeError> {
     let url_owned = || url.to_owned();
-    let answer = get(client, url, "/v1/models").await;
-    let answer = answer.map_err(|source| ProbeError::Unreachable { url: url_owned(), source })?;
     let not_open_ai = |what: String| ProbeError::NotOpenAi { url: url_owned(), what };
     match answer.status {
         StatusCode::OK => {}

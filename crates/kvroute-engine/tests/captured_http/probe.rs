@@ -111,6 +111,31 @@ async fn sglang_without_events_announces_none() {
 }
 
 #[tokio::test]
+async fn more_ranks_than_any_engine_has_are_not_believed() {
+    let events = json!({"endpoint_port_base": 9301, "dp_size": u32::MAX});
+    let sglang = [
+        documented("GET /v1/models", None, "200 OK", r#"{"data":[{"id":"m","owned_by":"sglang"}]}"#),
+        documented(
+            "GET /server_info",
+            None,
+            "200 OK",
+            &json!({"dp_size": 4_000_000, "kv_events": events}).to_string(),
+        ),
+    ];
+    let sources = json!([{"data_parallel_rank": u32::MAX, "endpoint": "tcp://*:5557"}]);
+    let vllm = [
+        documented("GET /v1/models", None, "200 OK", r#"{"data":[{"id":"m","owned_by":"vllm"}]}"#),
+        documented("GET /kv_event_sources", None, "200 OK", &sources.to_string()),
+    ];
+    for exchanges in [sglang, vllm] {
+        let found = probed(exchanges.to_vec()).await;
+        assert_eq!((found.dp_ranks, found.events), (1, vec![]));
+        let note = found.notes.last().unwrap();
+        assert!(note.contains("4294967295") && note.contains("dp_ranks"), "{note}");
+    }
+}
+
+#[tokio::test]
 async fn llamacpp() {
     let mut exchanges = captured("llamacpp");
     exchanges.push(documented("POST /tokenize", None, "200 OK", "{\"tokens\":[64]}"));

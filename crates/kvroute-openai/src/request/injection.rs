@@ -1,4 +1,7 @@
 //! Where `stream_options.include_usage` goes into a body that lacks it.
+//!
+//! vLLM heeds `continuous_usage_stats` only beside `include_usage`. With usage injected it would put usage into every
+//! chunk, which the client would not get without the router, so that member is switched off where it is.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,6 +16,8 @@ use crate::{JsonKind, JsonReader, RequestError};
 pub(super) struct Injection {
     replaced: Range<usize>,
     text: &'static str,
+    /// The value of `continuous_usage_stats`, where engines may take it for true.
+    continuous: Option<Range<usize>>,
 }
 
 // === impl Injection ===
@@ -21,12 +26,18 @@ impl Injection {
     /// For a body without the field: a further member before the brace that closes it at `end`. There is always
     /// a member before it, because a request without a prompt is refused.
     pub(super) const fn new_options(end: usize) -> Self {
-        Self { replaced: end..end, text: r#","stream_options":{"include_usage":true}"# }
+        Self::new(end..end, r#","stream_options":{"include_usage":true}"#)
     }
 
     /// The bytes that it replaces, and by what.
-    pub(super) fn edit(&self) -> Edit {
-        (self.replaced.clone(), Cow::Borrowed(self.text))
+    pub(super) fn edits(&self) -> [Option<Edit>; 2] {
+        let usage = (self.replaced.clone(), Cow::Borrowed(self.text));
+        let continuous = self.continuous.clone().map(|value| (value, Cow::Borrowed("false")));
+        [Some(usage), continuous]
+    }
+
+    const fn new(replaced: Range<usize>, text: &'static str) -> Self {
+        Self { replaced, text, continuous: None }
     }
 }
 
@@ -60,7 +71,7 @@ pub(super) fn read_options(reader: &mut JsonReader<'_>) -> Result<(bool, Injecti
         JsonKind::Null => {
             reader.null()?;
             let replaced = start..reader.position();
-            Ok((false, Injection { replaced, text: r#"{"include_usage":true}"# }))
+            Ok((false, Injection::new(replaced, r#"{"include_usage":true}"#)))
         }
         JsonKind::Object => read_object(reader),
         other => Err(wrong_type("stream_options", other, "an object")),
@@ -70,24 +81,35 @@ pub(super) fn read_options(reader: &mut JsonReader<'_>) -> Result<(bool, Injecti
 fn read_object(reader: &mut JsonReader<'_>) -> Result<(bool, Injection), RequestError> {
     let mut include_usage = false;
     let mut value_at = None;
+    let mut continuous = None;
     let mut empty = true;
     reader.object(|member, key| {
         empty = false;
-        if key != "include_usage" {
-            member.skip()?;
-            return Ok(());
-        }
-        member.kind()?;
+        let kind = member.kind()?;
         let start = member.position();
-        include_usage = boolean(member, "stream_options.include_usage")?.unwrap_or(false);
-        value_at = Some(start..member.position());
+        match key {
+            "include_usage" => {
+                include_usage = boolean(member, "stream_options.include_usage")?.unwrap_or(false);
+                value_at = Some(start..member.position());
+            }
+            "continuous_usage_stats" => {
+                member.skip()?;
+                continuous = may_be_true(kind).then(|| start..member.position());
+            }
+            _ => drop(member.skip()?),
+        }
         Ok::<(), RequestError>(())
     })?;
     let end = reader.position() - 1;
     let injection = match value_at {
-        Some(replaced) => Injection { replaced, text: "true" },
-        None if empty => Injection { replaced: end..end, text: r#""include_usage":true"# },
-        None => Injection { replaced: end..end, text: r#","include_usage":true"# },
+        Some(replaced) => Injection::new(replaced, "true"),
+        None if empty => Injection::new(end..end, r#""include_usage":true"#),
+        None => Injection::new(end..end, r#","include_usage":true"#),
     };
-    Ok((include_usage, injection))
+    Ok((include_usage, Injection { continuous, ..injection }))
+}
+
+/// Engines read `1` and `"yes"` as true; values of other kinds they refuse, which is for them to do.
+const fn may_be_true(kind: JsonKind) -> bool {
+    matches!(kind, JsonKind::Bool | JsonKind::Number | JsonKind::String)
 }

@@ -1,4 +1,7 @@
+use std::collections::HashMap;
+
 use proptest::prelude::*;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::*;
@@ -221,10 +224,22 @@ fn usage_is_injected_in_place() {
             r#","stream_options":{"include_usage":null}"#,
             r#","stream_options":{"include_usage":true}, "x" : 1.50 }"#,
         ),
+        (
+            r#","stream_options":{"continuous_usage_stats" : true }"#,
+            r#","stream_options":{"continuous_usage_stats" : false ,"include_usage":true}, "x" : 1.50 }"#,
+        ),
+        (
+            r#","stream_options":{"include_usage":false,"continuous_usage_stats":"yes"}"#,
+            r#","stream_options":{"include_usage":true,"continuous_usage_stats":false}, "x" : 1.50 }"#,
+        ),
+        (
+            r#","stream_options":{"continuous_usage_stats":[]}"#,
+            r#","stream_options":{"continuous_usage_stats":[],"include_usage":true}, "x" : 1.50 }"#,
+        ),
     ] {
         assert_eq!(injected(options), (true, body(expected)), "{options}");
     }
-    let asked = r#","stream_options":{"include_usage":true}"#;
+    let asked = r#","stream_options":{"continuous_usage_stats":true,"include_usage":true}"#;
     assert_eq!(injected(asked), (false, body(&format!("{asked}, \"x\" : 1.50 }}"))));
 }
 
@@ -256,7 +271,10 @@ fn any_body() -> impl Strategy<Value = (String, Value)> {
         Just(Some(json!({}))),
         Just(Some(json!({"include_usage": false}))),
         Just(Some(json!({"include_usage": null, "continuous_usage_stats": true}))),
+        Just(Some(json!({"continuous_usage_stats": true, "include_usage": false}))),
+        Just(Some(json!({"continuous_usage_stats": 1, "other": [true]}))),
         Just(Some(json!({"continuous_usage_stats": false}))),
+        Just(Some(json!({"continuous_usage_stats": null}))),
     ];
     let extra = prop::collection::vec((".{0,8}", any::<f64>()), 0..4);
     (options, extra, any::<bool>(), any::<prop::sample::Index>()).prop_map(|(options, extra, pretty, at)| {
@@ -277,7 +295,7 @@ fn any_body() -> impl Strategy<Value = (String, Value)> {
 
 proptest! {
     #[test]
-    fn only_the_injected_path_differs((text, mut expected) in any_body()) {
+    fn only_the_injected_paths_differ((text, mut expected) in any_body()) {
         let request = chat(&text).unwrap();
         prop_assert!(request.lacks_usage());
         let upstream = request.upstream_body(INJECT);
@@ -286,13 +304,18 @@ proptest! {
             *options = json!({});
         }
         options["include_usage"] = json!(true);
+        if let Some(value) = options.get_mut("continuous_usage_stats").filter(|value| !value.is_null()) {
+            *value = json!(false);
+        }
         prop_assert_eq!(serde_json::from_slice::<Value>(&upstream).unwrap(), expected);
-        // Every byte of the client's outside one contiguous edit is still there.
+        // Every byte of the client's outside the options is still there.
         let (sent, written) = (upstream.as_ref(), text.as_bytes());
         let head = sent.iter().zip(written).take_while(|(a, b)| a == b).count();
         let room = written.len() - head;
         let tail = sent.iter().rev().zip(written.iter().rev()).take(room).take_while(|(a, b)| a == b).count();
-        prop_assert!(written.len() - head - tail <= "false".len());
+        let members: HashMap<String, &RawValue> = serde_json::from_str(&text).unwrap();
+        let options = members.get("stream_options").map_or(0, |options| options.get().len());
+        prop_assert!(written.len() - head - tail <= options);
     }
 
     #[test]

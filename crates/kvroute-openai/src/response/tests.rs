@@ -184,6 +184,11 @@ fn repeated_private_members_are_all_taken_out() {
         cut(r#"{"engine_data":1,"a":1,"engine_data":2,"b":2,"engine_data":3}"#).unwrap(),
         r#"{"a":1,"b":2}"#
     );
+    assert_eq!(cut(r#"{"a":1 , "engine_data":1 , "engine_data":2 , "b":2}"#).unwrap(), r#"{"a":1 , "b":2}"#);
+    assert_eq!(
+        cut(r#"{"engine_data":1,"a":1 ,"engine_data":2 ,"engine_data":3 }"#).unwrap(),
+        r#"{"a":1   }"#
+    );
     assert_eq!(cut(r#"{"engine_data":1,"engine_data":2}"#), None);
 }
 

@@ -16,6 +16,10 @@ use crate::runner::Generation;
 /// Tokens of an answer when the request does not say.
 const DEFAULT_MAX_TOKENS: u64 = 16;
 
+/// Most answers to one request, as vLLM has it by default for each prompt. Here it holds for all prompts together:
+/// it bounds what one request makes the engine allocate.
+const MAX_CHOICES: usize = 16_384;
+
 /// What is to be generated, and how the answer is told.
 #[derive(Debug)]
 pub(super) struct SimRequest {
@@ -68,6 +72,7 @@ impl SimRequest {
         check_rank(headers)?;
         check_values(&client, &fields)?;
         let prompts = encode(app, &client)?;
+        check_choices(client.choices, prompts.len())?;
         let max_tokens = answer_length(app, client.max_tokens, &prompts)?;
         let options = fields.stream_options.unwrap_or_default();
         Ok(Self {
@@ -151,6 +156,19 @@ fn check_values(client: &ClientRequest, fields: &EngineFields) -> Result<(), Api
         true => Err(ApiError::bad_request("At most 0 image(s) may be provided in one prompt.")),
         false => Ok(()),
     }
+}
+
+/// One answer to each prompt is always served: who sends the prompts pays for them.
+fn check_choices(asked: u32, prompts: usize) -> Result<(), ApiError> {
+    let limit = (MAX_CHOICES / prompts.max(1)).max(1);
+    if asked as usize <= limit {
+        return Ok(());
+    }
+    let message = match prompts {
+        ..=1 => format!("n must be at most {limit}, got {asked}."),
+        _ => format!("n must be at most {limit} for {prompts} prompts, got {asked}."),
+    };
+    Err(ApiError::parameter("n", Some(asked.to_string()), message))
 }
 
 fn answer_length(app: &App, asked: Option<u64>, prompts: &[Vec<TokenId>]) -> Result<u64, ApiError> {

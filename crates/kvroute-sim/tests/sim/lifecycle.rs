@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 
 use http_body_util::BodyExt;
+use hyper::StatusCode;
 use kvroute_sim::{EventEndpoint, SimConfig, SimEngine, StartError};
 use serde_json::json;
 
 use crate::encoder::encoder;
-use crate::http::{COMPLETIONS, complete, get, open, start};
+use crate::http::{COMPLETIONS, complete, get, open, post, start};
 
 #[tokio::test]
 async fn stopping_cuts_streams_and_frees_every_address() {
@@ -68,5 +69,27 @@ async fn an_engine_without_events_says_so() {
     let engine = start(SimConfig { kv_events: EventEndpoint::None, ..SimConfig::default() }).await;
     assert_eq!(get(&engine, "/kv_event_sources").await.json(), json!([]));
     complete(&engine, &[1, 2, 3], 2).await;
+    engine.stop().await;
+}
+
+#[tokio::test]
+async fn more_choices_than_an_engine_can_hold_are_refused_by_number() {
+    let engine = start(SimConfig::default()).await;
+    for (prompt, choices, message) in [
+        (json!("a"), u32::MAX, "n must be at most 16384, got 4294967295. (parameter=n, value=4294967295)"),
+        (
+            json!(["a", "b"]),
+            8_193,
+            "n must be at most 8192 for 2 prompts, got 8193. (parameter=n, value=8193)",
+        ),
+    ] {
+        let mut body = json!({"model": "sim", "prompt": prompt, "max_tokens": 1, "n": choices});
+        let answer = post(&engine, COMPLETIONS, &body).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+        assert_eq!(answer.json()["error"]["message"], message);
+        assert_eq!(answer.json()["error"]["param"], "n");
+        body["n"] = json!(2);
+        assert_eq!(post(&engine, COMPLETIONS, &body).await.status, StatusCode::OK);
+    }
     engine.stop().await;
 }

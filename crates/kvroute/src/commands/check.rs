@@ -33,7 +33,7 @@ pub(crate) fn run(flags: &CheckFlags) -> Result<(), Failure> {
 
 fn check_tokenizer(pool: &PoolConfig) -> Result<(), Failure> {
     let TokenizerSource::Path(path) = &pool.tokenizer else { return Ok(()) };
-    let tokenizer = PromptTokenizer::load(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let tokenizer = PromptTokenizer::load(path)?;
     if !tokenizer.has_chat_template() {
         output::note(&format!(
             "warning: {} has no chat template: chat requests will be routed by load and not counted",

@@ -6,24 +6,24 @@ use std::sync::Arc;
 
 use clap::Args;
 use kvroute_core::BlockSize;
-use kvroute_sim::{EventEndpoint, Flavour, SimConfig, SimEngine};
+use kvroute_sim::{EventEndpoint, Flavour, SimConfig, SimEngine, TokenizerEncoder};
 
 use crate::failure::Failure;
 use crate::signals::StopSignals;
-use crate::tokenizer::{EngineTokenizer, demo_tokenizer};
+use crate::tokenizer::demo_tokenizer;
 
 #[derive(Debug, Args)]
 pub(crate) struct EngineFlags {
-    /// Address of the HTTP server; port 0 takes a free one
+    /// HTTP address
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     listen: SocketAddr,
     /// Model name that is served
     #[arg(long, value_name = "NAME", default_value = "sim")]
     model: String,
-    /// Folder with tokenizer.json and its chat template [default: a small built-in one]
+    /// Folder with tokenizer.json [default: built in]
     #[arg(long, value_name = "PATH")]
     tokenizer: Option<PathBuf>,
-    /// Engine whose wire formats are spoken: vllm
+    /// Engine that it stands for: vllm
     #[arg(long, value_name = "ENGINE", default_value = "vllm")]
     flavour: Flavour,
     /// Blocks of the KV cache
@@ -47,7 +47,7 @@ pub(crate) struct EngineFlags {
     /// Replay socket for lost events: auto, none or tcp://host:port
     #[arg(long, value_name = "ADDRESS", default_value = "auto")]
     kv_replay: EventEndpoint,
-    /// Equal seeds give equal answers to equal prompts
+    /// Seed of the answers
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
 }
@@ -61,7 +61,7 @@ pub(crate) fn parse_block_size(text: &str) -> Result<BlockSize, String> {
 /// Serves until SIGTERM or Ctrl-C.
 pub(crate) async fn run(flags: EngineFlags) -> Result<(), Failure> {
     let tokenizer = match &flags.tokenizer {
-        Some(path) => EngineTokenizer::load(path)?,
+        Some(path) => TokenizerEncoder::load(path)?,
         None => demo_tokenizer()?,
     };
     let mut signals = StopSignals::listen()?;

@@ -21,10 +21,26 @@ pub(crate) enum Problem {
     NotYet { path: String },
     #[error("{path} is of type {found}; {remedy}")]
     Shape { path: String, found: &'static str, remedy: String },
-    #[error("{path} is {value}; expected {expected} ({origin})")]
-    Value { path: String, value: String, expected: String, origin: String },
+    #[error("{path} is {}; expected {expected} ({origin})", shown(value))]
+    Value { path: String, value: toml::Value, expected: String, origin: String },
     #[error("{0}")]
     Rule(String),
+}
+
+/// Characters of a value that are repeated in an error.
+const SHOWN: usize = 80;
+
+/// A value as it would be typed, and not all of it if it is long.
+fn shown(value: &toml::Value) -> String {
+    let text = match value {
+        // TOML's own form has a digit for every power of ten.
+        toml::Value::Float(number) => format!("{number:?}"),
+        _ => value.to_string(),
+    };
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }
 
 // === impl ConfigError ===

@@ -100,7 +100,7 @@ impl RawSection {
         if let Err(expected) = (row.check)(&value) {
             return Err(Problem::Value {
                 path: self.path_of(row),
-                value: value.to_string(),
+                value,
                 expected,
                 origin: origin.to_string(),
             });
@@ -116,7 +116,7 @@ impl RawSection {
         let Some(value) = given.map(|given| given.value.clone()).or_else(default) else { return Ok(None) };
         let refuse = |expected| Problem::Value {
             path: self.path_of(&setting.row),
-            value: value.to_string(),
+            value: value.clone(),
             expected,
             origin: given.map_or_else(|| "default".to_owned(), |given| given.origin.to_string()),
         };

@@ -74,7 +74,7 @@ settings! {
     /// 0 picks the lowest cost; above, workers are sampled by cost, the more evenly the higher it is.
     POOL_KV_TEMPERATURE: Weight = "pool.kv.temperature".default("0.0");
 
-    /// Base address of an engine, such as `http://10.0.0.1:8000`. Required.
+    /// Base address of an engine, such as `http://10.0.0.1:8000`; without `/v1`. Required.
     WORKER_URL: WorkerUrl = "pool.worker.url";
     /// What the worker does. This version knows `"aggregated"`: prompt and generation on one worker.
     WORKER_ROLE: Role = "pool.worker.role".default("\"aggregated\"");

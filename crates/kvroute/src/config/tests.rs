@@ -276,6 +276,16 @@ fn a_wrong_value_is_named_with_its_key_its_source_and_what_is_right() {
 }
 
 #[test]
+fn a_wrong_value_is_repeated_shortly() {
+    assert_eq!(
+        problems("[[pool]]\n[pool.kv]\ntemperature = 1e308\n"),
+        "pool[0].kv.temperature is 1e308; expected a number between 0 and 1000000 (file FILE)"
+    );
+    let long = problems(&format!("[server]\nlisten = \"{}\"\n", "ä".repeat(5000)));
+    assert!(long.starts_with(&format!("server.listen is \"{}…; expected an IP", "ä".repeat(79))), "{long}");
+}
+
+#[test]
 fn wrong_shapes_say_how_to_write_it() {
     assert_eq!(problems("[pool]\nmodel = \"a\"\n"), "pool is of type table; write [[pool]] above each one");
     assert_eq!(problems("server = 1\n"), "server is of type integer; write [server] with its keys below");
@@ -301,6 +311,12 @@ fn rules_over_several_keys_name_them_and_the_remedy() {
     assert!(
         problems(&format!("{WORKER}{WORKER}"))
             .ends_with("stands in pool[0].worker[0] and in pool[1].worker[0]; keep one")
+    );
+    let twins = WORKER.replace("http://10.0.0.1:8000", "http://Engine")
+        + "[[pool.worker]]\nurl = \"http://engine:80/\"\n";
+    assert_eq!(
+        problems(&twins),
+        "worker http://engine:80 stands in pool[0].worker[0] and in pool[0].worker[1]; keep one"
     );
     let named =
         |name: &str, host: &str| format!("[[pool]]\n{name}\n[[pool.worker]]\nurl = \"http://{host}\"\n");

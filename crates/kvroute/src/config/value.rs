@@ -3,12 +3,14 @@
 mod engine;
 mod number;
 mod text;
+mod worker_url;
 
 use std::collections::BTreeMap;
 
-pub(crate) use engine::{ReplayEndpoint, Role, WorkerUrl};
+pub(crate) use engine::{ReplayEndpoint, Role};
 pub(crate) use number::{Auto, ByteSize, Timeout, Weight, parse_duration};
 pub(crate) use text::{MetricPrefix, Name, PolicyName};
+pub(crate) use worker_url::WorkerUrl;
 
 /// A type that a setting can have.
 pub(crate) trait SettingType: Sized {

@@ -33,7 +33,7 @@ pub(crate) struct DemoFlags {
     /// How much faster than recorded a trace goes, engines included; max: no delay
     #[arg(long, value_name = "FACTOR", default_value = "1", requires = "trace")]
     pub(crate) speed: Pace,
-    /// Equal seeds give equal prompts and answers
+    /// Seed of prompts and answers
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
     /// End after the final table instead of serving on until Ctrl-C

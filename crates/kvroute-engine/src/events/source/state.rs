@@ -45,6 +45,8 @@ pub enum SourceIncident {
     ReplayEnded(ReplayOutcome),
     /// Another process of the engine publishes now.
     Restart,
+    /// The connection to the event socket is gone: the engine may be, too.
+    Disconnected,
 }
 
 // === impl SourceStatus ===

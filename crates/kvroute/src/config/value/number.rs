@@ -14,7 +14,7 @@ pub(crate) struct ByteSize(pub(crate) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeout(pub(crate) Duration);
 
-/// A finite number not below zero.
+/// A number from zero up to [`MOST_WEIGHT`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Weight(pub(crate) f64);
 
@@ -24,6 +24,9 @@ pub(crate) struct Auto<T>(pub(crate) Option<T>);
 
 /// Longest duration: a year. Longer ones are typing errors, and overflow clocks.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+/// Largest weight. Beyond it a term only drowns the others, and sums of them overflow.
+const MOST_WEIGHT: f64 = 1_000_000.0;
 
 impl SettingType for ByteSize {
     const EXPECTED: &'static str =
@@ -98,7 +101,7 @@ impl SettingType for Timeout {
 }
 
 impl SettingType for Weight {
-    const EXPECTED: &'static str = "a number not below 0";
+    const EXPECTED: &'static str = "a number between 0 and 1000000";
 
     fn read(value: &toml::Value) -> Result<Self, String> {
         let number = match value {
@@ -106,7 +109,7 @@ impl SettingType for Weight {
             toml::Value::Float(number) => Some(*number),
             _ => None,
         };
-        let weight = number.filter(|number| number.is_finite() && *number >= 0.0);
+        let weight = number.filter(|number| (0.0..=MOST_WEIGHT).contains(number));
         weight.map(Self).ok_or_else(expected::<Self>)
     }
 

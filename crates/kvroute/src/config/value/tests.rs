@@ -38,10 +38,11 @@ fn durations_need_a_unit() {
 }
 
 #[test]
-fn weights_are_finite_and_not_negative() {
+fn weights_are_neither_negative_nor_absurd() {
     assert_eq!(read::<Weight>("0.5"), Ok(Weight(0.5)));
     assert_eq!(Weight::read(&toml::Value::Integer(2)), Ok(Weight(2.0)));
-    for text in ["-0.1", "nan", "inf", "many"] {
+    assert_eq!(read::<Weight>("1e6"), Ok(Weight(1e6)));
+    for text in ["-0.1", "1e308", "1000000.1", "nan", "inf", "many"] {
         assert!(read::<Weight>(text).is_err(), "{text}");
     }
 }
@@ -57,15 +58,60 @@ fn automatic_numbers_are_the_word_or_a_number_in_range() {
 }
 
 #[test]
-fn worker_addresses_are_bases() {
-    let url = |text| read::<WorkerUrl>(text).map(|url| url.0);
-    assert_eq!(url("http://10.0.0.1:8000/").unwrap(), "http://10.0.0.1:8000");
-    assert_eq!(url("http://[::1]:8000").unwrap(), "http://[::1]:8000");
-    assert!(url("https://a").unwrap_err().contains("https to workers is not available"));
-    for text in
-        ["10.0.0.1:8000", "http://", "http://a/v1", "http://a?x", "http://u:p@a", "tcp://a:1", "a b", ""]
-    {
-        assert!(url(text).is_err(), "{text}");
+fn a_worker_has_one_address_however_it_is_written() {
+    for (texts, address) in [
+        (
+            &["http://10.0.0.1:8000", "http://10.0.0.1:8000/", "HTTP://10.0.0.1:08000//"][..],
+            "http://10.0.0.1:8000",
+        ),
+        (&["http://a", "http://A:80", "http://a/"], "http://a:80"),
+        (&["http://[::1]:1", "http://[0:0::0001]:1"], "http://[::1]:1"),
+        (&["http://[FE80::A]"], "http://[fe80::a]:80"),
+        (&["http://a:1/Engines/0/", "http://a:1/Engines/0"], "http://a:1/Engines/0"),
+        (&["http://vllm-0.pool_a.svc:65535"], "http://vllm-0.pool_a.svc:65535"),
+    ] {
+        for text in texts {
+            assert_eq!(read::<WorkerUrl>(text).map(|url| url.0).as_deref(), Ok(address), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_address_that_would_lead_elsewhere_is_refused() {
+    for (text, named) in [
+        ("http://a:99999", "a port between 1 and 65535"),
+        ("http://a:65536", "a port between 1 and 65535"),
+        ("http://a:0", "a port between 1 and 65535"),
+        ("http://a:", "a port between 1 and 65535"),
+        ("http://[::1]:", "a port between 1 and 65535"),
+        ("http://a:+80", "a port between 1 and 65535"),
+        ("https://a", "https to workers is not available in this version"),
+        ("HTTPS://a:1", "https to workers is not available in this version"),
+        ("http://a:1/v1", "without /v1"),
+        ("http://a:1/engine/v1/", "without /v1"),
+        ("http://a//b", "no empty and no dotted parts"),
+        ("http://a/x/../b", "no empty and no dotted parts"),
+        ("http://a?x", "without a query"),
+        ("http://a/#x", "without a query"),
+        ("http://u:p@a", "without a user name"),
+        ("http://[1.2.3.4]", "an IPv6 address in the brackets"),
+    ] {
+        let refusal = read::<WorkerUrl>(text).unwrap_err();
+        assert!(refusal.contains(named), "{text}: {refusal}");
+    }
+    for text in [
+        "10.0.0.1:8000",
+        "a",
+        "/a",
+        "http://",
+        "http:///x",
+        "http://:80",
+        "tcp://a:1",
+        "http://a%41",
+        "a b",
+        "",
+    ] {
+        assert_eq!(read::<WorkerUrl>(text), Err(WorkerUrl::EXPECTED.to_owned()), "{text}");
     }
 }
 
@@ -106,6 +152,18 @@ fn truth_has_many_spellings() {
 }
 
 proptest! {
+    #[test]
+    fn a_worker_address_stays_as_it_is_once_read(
+        host in "[a-zA-Z0-9._-]{1,12}",
+        port in prop::option::of(0_u32..70_000),
+        path in "(/[a-z0-9]{0,3}){0,3}",
+    ) {
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+        if let Ok(url) = read::<WorkerUrl>(&format!("http://{host}{port}{path}")) {
+            prop_assert_eq!(read::<WorkerUrl>(&url.0), Ok(url));
+        }
+    }
+
     #[test]
     fn no_text_panics(text in ".{0,40}") {
         let _ = read::<ByteSize>(&text);
