@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{EventEndpoint, TokenizerSource, WorkerConfig};
 use crate::feed::Feed;
+use crate::plan::PoolPlan;
 use crate::pool::{Fleet, Pool};
-use crate::router::{PoolPlan, Shared};
+use crate::router::Shared;
 use crate::worker::{Rank, RankParams, Worker};
 
 /// Data-parallel ranks of one worker, far above any real one: the number comes from outside.
@@ -56,7 +57,7 @@ impl Membership {
     /// Lets a worker join the pool of the model that it serves. The error says why it cannot.
     pub(crate) async fn join(
         shared: &Shared,
-        plan: &PoolPlan,
+        plan: &Arc<PoolPlan>,
         worker: &Arc<Worker>,
         found: &Probe,
     ) -> Result<Self, String> {

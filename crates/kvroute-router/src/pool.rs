@@ -6,27 +6,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use kvroute_core::{BlockSize, ModelName, Namespace, Phase, RankSlot, Tokens};
+use kvroute_core::{BlockSize, ModelName, Phase, RankSlot, Tokens};
 use kvroute_engine::{EngineKind, RemoteTokenizer};
-use kvroute_funnel::{AttemptLedger, Count, Opening, ReportExpectation};
 use kvroute_index::ReportedIndex;
-use kvroute_metrics::{
-    DecisionMarks, OverheadMetrics, PoolLabels, PoolMetrics, RequestRecorder, Stage, StageMetrics,
-};
+use kvroute_metrics::{OverheadMetrics, PoolLabels, PoolMetrics, StageMetrics};
 use kvroute_openai::ClientRequest;
-use kvroute_select::{CachedTokens, NoCandidate, PickReason, policy};
-use kvroute_tokenize::{EncodeError, EncodeErrorKind, PromptTokenizer};
+use kvroute_select::{PickReason, policy};
+use kvroute_tokenize::{EncodeError, EncodeErrorKind};
 use parking_lot::{Mutex, RwLock};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use crate::attempt::{Attempt, AttemptParams};
-use crate::cached_view::HashedPrompts;
 use crate::config::{CountMode, PoolConfig, Timeouts};
-use crate::counting::{Counting, PromptCounter, TokenizedPrompts};
-use crate::desk::{Desk, Placement, Question};
+use crate::counting::{PromptCounter, TokenizedPrompts};
+use crate::desk::Desk;
 use crate::log_gate::LogGate;
+use crate::plan::{PoolPlan, RouterError};
 use crate::relay::Streams;
-use crate::router::{RouterError, Shared};
+use crate::router::Shared;
 use crate::upstream::{self, UpstreamClient};
 use crate::worker::Rank;
 
@@ -40,7 +36,7 @@ const TOKENIZE_PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Pool {
     model: ModelName,
-    config: PoolConfig,
+    plan: Arc<PoolPlan>,
     counter: PromptCounter,
     desk: Desk,
     index: RwLock<ReportedIndex>,
@@ -68,25 +64,12 @@ pub(crate) struct Fleet {
     pub(crate) adapters: BTreeSet<String>,
 }
 
-/// What a request needs to be placed.
-pub(crate) struct Arrival<'a> {
-    pub(crate) request: &'a ClientRequest,
-    pub(crate) counting: Counting,
-    pub(crate) recorder: RequestRecorder,
-    pub(crate) received: Instant,
-}
-
 // === impl Pool ===
 
 impl Pool {
     /// A pool without ranks.
-    pub(crate) fn new(
-        model: ModelName,
-        config: PoolConfig,
-        tokenizer: Option<Arc<PromptTokenizer>>,
-        shared: &Shared,
-    ) -> Result<Self, RouterError> {
-        let metrics = shared.metrics();
+    pub(crate) fn new(model: ModelName, plan: Arc<PoolPlan>, shared: &Shared) -> Result<Self, RouterError> {
+        let (config, metrics) = (&plan.config, shared.metrics());
         let policy = policy::by_name(&config.policy)?;
         let reasons = PickReason::ALL.map(PickReason::as_str);
         let labels = PoolLabels {
@@ -100,7 +83,7 @@ impl Pool {
             metrics: metrics.pool(&labels),
             stages: metrics.stages(Phase::Aggregated),
             overhead: metrics.overhead(),
-            counter: PromptCounter::new(config.count, tokenizer),
+            counter: PromptCounter::new(config.count, plan.tokenizer.clone()),
             asks_index: policy.uses_index() || config.observe,
             desk: Desk::new(policy, config.weights, shared.seed()),
             index: RwLock::new(ReportedIndex::new()),
@@ -112,7 +95,7 @@ impl Pool {
             mismatches: LogGate::default(),
             missing_reports: LogGate::default(),
             model,
-            config,
+            plan,
         })
     }
 
@@ -121,14 +104,19 @@ impl Pool {
         &self.model
     }
 
+    /// Whether it was made by this plan.
+    pub(crate) fn is_of(&self, plan: &Arc<PoolPlan>) -> bool {
+        Arc::ptr_eq(&self.plan, plan)
+    }
+
     /// As configured.
-    pub(crate) const fn config(&self) -> &PoolConfig {
-        &self.config
+    pub(crate) fn config(&self) -> &PoolConfig {
+        &self.plan.config
     }
 
     /// Limits of an upstream call.
-    pub(crate) const fn timeouts(&self) -> &Timeouts {
-        &self.config.timeouts
+    pub(crate) fn timeouts(&self) -> &Timeouts {
+        &self.plan.config.timeouts
     }
 
     /// The client towards its workers.
@@ -143,7 +131,7 @@ impl Pool {
 
     /// A pool that was discovered and has lost its last worker: it may never come back.
     pub(crate) fn is_vacant(&self) -> bool {
-        self.config.model.is_none() && self.fleet.load().ranks.is_empty()
+        self.plan.config.model.is_none() && self.fleet.load().ranks.is_empty()
     }
 
     /// Where load is booked.
@@ -154,6 +142,11 @@ impl Pool {
     /// Handles of the stages of a request.
     pub(crate) const fn stages(&self) -> &StageMetrics {
         &self.stages
+    }
+
+    /// Handles of what a decision costs.
+    pub(crate) const fn overhead(&self) -> &OverheadMetrics {
+        &self.overhead
     }
 
     /// Handles of everything with the model as a label.
@@ -188,7 +181,7 @@ impl Pool {
     }
 
     fn is_alias(&self, name: &str) -> bool {
-        self.config.aliases.iter().any(|alias| alias == name)
+        self.plan.config.aliases.iter().any(|alias| alias == name)
     }
 
     /// Replaces the ranks by what `change` makes of them.
@@ -219,7 +212,7 @@ impl Pool {
 
     /// Whether prompts are counted.
     pub(crate) fn counts(&self) -> bool {
-        self.config.count == CountMode::Exact
+        self.plan.config.count == CountMode::Exact
     }
 
     /// What kind of engine the pool has: that of its first rank.
@@ -250,67 +243,6 @@ impl Pool {
         Err(EncodeError { kind: EncodeErrorKind::Tokenizer, message: failure })
     }
 
-    /// Picks a rank, books the attempt and opens its ledger.
-    pub(crate) fn place(
-        self: &Arc<Self>,
-        arrival: Arrival<'_>,
-    ) -> Result<Attempt, (NoCandidate, RequestRecorder)> {
-        let Arrival { request, counting, recorder, received } = arrival;
-        let stage = self.stages.enter(Stage::Route);
-        let mut decision = DecisionTimer::start();
-        let fleet = self.fleet();
-        let (hashed, cached) = self.look_up(&fleet, request, &counting, &mut decision);
-        let question = Question {
-            ranks: &fleet.ranks,
-            cached: cached.as_deref(),
-            hashed: &hashed,
-            prompt_lengths: &counting.prompt_lengths(),
-            choices: request.choices,
-        };
-        let placement = match self.desk.place(&question) {
-            Ok(placement) => placement,
-            Err(none) => return Err((none, recorder)),
-        };
-        stage.passed(decision.elapsed());
-        self.overhead.decided(&decision.scheduled());
-        self.metrics.decided(placement.reason.as_str());
-        self.sample_overlap(&placement, &question);
-        let opening = opening(&counting, request, &placement);
-        let Placement { attempt: id, rank, .. } = placement;
-        let ledger = AttemptLedger::open(opening, self.metrics.attempt(Phase::Aggregated, &rank.metrics));
-        Ok(Attempt::new(AttemptParams { pool: Arc::clone(self), rank, id, received, ledger, recorder }))
-    }
-
-    fn look_up(
-        &self,
-        fleet: &Fleet,
-        request: &ClientRequest,
-        counting: &Counting,
-        decision: &mut DecisionTimer,
-    ) -> (HashedPrompts, Option<Vec<CachedTokens>>) {
-        let Counting::Exact(prompts) = counting else { return (HashedPrompts::default(), None) };
-        if !self.asks_index || !fleet.ranks.iter().any(|rank| rank.has_source()) {
-            return (HashedPrompts::default(), None);
-        }
-        let namespace = Namespace::new(request.cache_salt.as_deref(), self.adapter_of(fleet, request));
-        let hashed =
-            HashedPrompts::new(prompts, &fleet.block_sizes(), namespace, || decision.blocks_hashed());
-        decision.sequences_hashed();
-        let cached = hashed.cached_on(&self.index.read(), &fleet.slots);
-        decision.matches_found();
-        (hashed, Some(cached))
-    }
-
-    fn adapter_of<'a>(&self, fleet: &Fleet, request: &'a ClientRequest) -> Option<&'a str> {
-        request.model.as_deref().filter(|name| fleet.adapters.contains(*name))
-    }
-
-    fn sample_overlap(&self, placement: &Placement, question: &Question<'_>) {
-        if let Some(overlap) = question.overlap(placement, &self.config.weights) {
-            self.metrics.selected(Phase::Aggregated, overlap);
-        }
-    }
-
     /// The worker counts other tokens than the router: every cache hit of the pool is at stake.
     pub(crate) fn warn_mismatch(&self, rank: &Rank, router: Option<Tokens>, engine: Option<u64>) {
         let Some(unlogged) = self.mismatches.open() else { return };
@@ -332,19 +264,6 @@ impl Pool {
     }
 }
 
-fn opening(counting: &Counting, request: &ClientRequest, placement: &Placement) -> Opening {
-    let count = match counting {
-        Counting::Exact(prompts) => Count::Exact {
-            input: prompts.iter().map(|ids| Tokens::from(ids.len())).sum(),
-            cached: placement.stages,
-        },
-        Counting::Uncounted(reason, _) => Count::Uncounted(*reason),
-    };
-    let ambiguous = request.prompt_list && !placement.rank.engine.sums_reuse_of_prompt_lists();
-    let reports = if ambiguous { ReportExpectation::Ambiguous } else { ReportExpectation::Expected };
-    Opening { count, reports }
-}
-
 // === impl Fleet ===
 
 impl Fleet {
@@ -358,41 +277,5 @@ impl Fleet {
     pub(crate) fn block_sizes(&self) -> Vec<BlockSize> {
         let sizes: BTreeSet<_> = self.ranks.iter().map(|rank| rank.block_size()).collect();
         sizes.into_iter().collect()
-    }
-}
-
-/// Reads the clock at the end of each part of a decision.
-#[derive(Debug)]
-struct DecisionTimer {
-    started: Instant,
-    marks: DecisionMarks,
-}
-
-// === impl DecisionTimer ===
-
-impl DecisionTimer {
-    fn start() -> Self {
-        Self { started: Instant::now(), marks: DecisionMarks::default() }
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.started.elapsed()
-    }
-
-    fn blocks_hashed(&mut self) {
-        self.marks.block_hashing = Some(self.elapsed());
-    }
-
-    fn sequences_hashed(&mut self) {
-        self.marks.sequence_hashing = Some(self.elapsed());
-    }
-
-    fn matches_found(&mut self) {
-        self.marks.find_matches = Some(self.elapsed());
-    }
-
-    fn scheduled(mut self) -> DecisionMarks {
-        self.marks.scheduled = self.elapsed();
-        self.marks
     }
 }

@@ -1,6 +1,6 @@
 //! The router as a whole: from a request to a response, and from a configuration to running pools.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -10,38 +10,22 @@ use http::{Response, StatusCode};
 use kvroute_core::ModelName;
 use kvroute_metrics::{Endpoint as RouteLabel, Metrics, RequestOutcome, RequestShape, Stage};
 use kvroute_openai::{ClientRequest, Endpoint, Prompt};
-use kvroute_select::UnknownPolicy;
-use kvroute_tokenize::{LoadError, PromptTokenizer};
-use rand::RngCore;
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{CountMode, PoolConfig, RouterConfig, TokenizerSource, WorkerConfig};
+use crate::config::WorkerConfig;
 use crate::dispatch::{Call, dispatch};
 use crate::error::{ErrorKind, RouteError};
-use crate::pool::{Arrival, Pool};
+use crate::placing::Arrival;
+use crate::plan::{PoolPlan, RouterError, RouterPlan};
+use crate::pool::Pool;
 use crate::relay::{RelayBody, Streams};
 use crate::request_id::RequestIds;
 use crate::status::{ModelList, WorkerStatus};
 use crate::supervisor::Supervisor;
+use crate::unread::Unread;
 use crate::worker::Worker;
-
-/// Why a router cannot start as configured.
-#[derive(Debug, thiserror::Error)]
-pub enum RouterError {
-    /// The policy does not exist.
-    #[error("pool.policy: {0}")]
-    Policy(#[from] UnknownPolicy),
-    /// The tokenizer cannot be loaded.
-    #[error("pool.tokenizer: {0}")]
-    Tokenizer(#[from] LoadError),
-    /// A setting contradicts another one.
-    #[error("{0}")]
-    Contradiction(String),
-}
 
 /// One request as the data plane received it.
 #[derive(Debug)]
@@ -74,61 +58,6 @@ pub(crate) struct Shared {
     seed: u64,
     stopping: CancellationToken,
     streams: Streams,
-}
-
-/// A configuration that can work: checked, with its tokenizers loaded, before any port is bound.
-#[derive(Debug)]
-pub struct RouterPlan {
-    pools: Vec<PoolPlan>,
-    seed: u64,
-}
-
-/// A request whose body is being read.
-#[derive(Debug)]
-#[must_use = "dropping it counts the request as cancelled"]
-pub struct Unread {
-    shared: Arc<Shared>,
-    endpoint: Endpoint,
-    is_open: bool,
-}
-
-// === impl RouterPlan ===
-
-impl RouterPlan {
-    /// Checks the pools and loads their tokenizers.
-    pub fn new(config: RouterConfig) -> Result<Self, RouterError> {
-        let mut seeds = ChaCha8Rng::seed_from_u64(config.seed);
-        refuse_twins(config.pools.iter().flat_map(|pool| &pool.workers))?;
-        let pools = config.pools.into_iter().map(PoolPlan::new).collect::<Result<_, _>>()?;
-        Ok(Self { pools, seed: seeds.next_u64() })
-    }
-}
-
-// === impl Unread ===
-
-impl Unread {
-    /// The body has come: from here on the request is counted where it is served.
-    pub fn read(mut self) {
-        self.is_open = false;
-    }
-
-    fn refused(mut self, error: &RouteError) {
-        self.is_open = false;
-        let outcome = match error.kind() {
-            ErrorKind::BodyBroken(_) => RequestOutcome::Cancelled,
-            _ => RequestOutcome::Rejected,
-        };
-        self.shared.metrics.unknown_model().count(route_label(self.endpoint), outcome);
-    }
-}
-
-impl Drop for Unread {
-    fn drop(&mut self) {
-        if self.is_open {
-            let requests = self.shared.metrics.unknown_model();
-            requests.count(route_label(self.endpoint), RequestOutcome::Cancelled);
-        }
-    }
 }
 
 // === impl Router ===
@@ -167,7 +96,7 @@ impl Router {
 
     /// A request whose body is still to be read; counted as cancelled if it is dropped.
     pub fn arrival(&self, endpoint: Endpoint) -> Unread {
-        Unread { shared: Arc::clone(&self.shared), endpoint, is_open: true }
+        Unread::new(Arc::clone(&self.shared), endpoint)
     }
 
     /// Serves one request. Every failure is a response too.
@@ -248,19 +177,19 @@ impl Shared {
     }
 
     /// The pool of a model, made by the plan if it does not exist yet.
-    pub(crate) fn pool_for(&self, model: &ModelName, plan: &PoolPlan) -> Result<Arc<Pool>, RouterError> {
-        let existing = |pools: &Vec<Arc<Pool>>| pools.iter().find(|pool| pool.model() == model).cloned();
-        if let Some(pool) = existing(&self.pools.load()) {
-            return Ok(pool);
+    pub(crate) fn pool_for(&self, model: &ModelName, plan: &Arc<PoolPlan>) -> Result<Arc<Pool>, RouterError> {
+        let existing = |pools: &[Arc<Pool>]| pools.iter().find(|pool| pool.model() == model).cloned();
+        if existing(&self.pools.load()).is_none() {
+            let made = Arc::new(Pool::new(model.clone(), Arc::clone(plan), self)?);
+            self.pools.rcu(|pools| match existing(pools) {
+                Some(_) => Arc::clone(pools),
+                None => Arc::new(pools.iter().chain([&made]).cloned().collect()),
+            });
         }
-        let tokenizer = plan.tokenizer.clone();
-        let made = Pool::new(model.clone(), plan.config.clone(), tokenizer, self)?;
-        let made = Arc::new(made);
-        self.pools.rcu(|pools| match existing(pools) {
-            Some(_) => Arc::clone(pools),
-            None => Arc::new(pools.iter().chain([&made]).cloned().collect()),
-        });
-        Ok(existing(&self.pools.load()).unwrap_or(made))
+        match existing(&self.pools.load()) {
+            Some(pool) if pool.is_of(plan) => Ok(pool),
+            _ => Err(RouterError::model_of_two_pools(model)),
+        }
     }
 
     async fn serve(
@@ -351,63 +280,6 @@ impl Shared {
     }
 }
 
-/// How the pools of one configured `[[pool]]` are made.
-#[derive(Debug)]
-pub(crate) struct PoolPlan {
-    /// As configured.
-    pub(crate) config: PoolConfig,
-    /// Loaded once, before anything runs.
-    tokenizer: Option<Arc<PromptTokenizer>>,
-}
-
-// === impl PoolPlan ===
-
-impl PoolPlan {
-    fn new(config: PoolConfig) -> Result<Self, RouterError> {
-        check(&config)?;
-        let tokenizer = load_tokenizer(&config)?;
-        Ok(Self { config, tokenizer })
-    }
-}
-
-fn check(pool: &PoolConfig) -> Result<(), RouterError> {
-    let asks_index = kvroute_select::policy::by_name(&pool.policy)?.uses_index() || pool.observe;
-    if asks_index && pool.count == CountMode::Off {
-        let why = if pool.observe { "pool.observe".to_owned() } else { format!("policy {:?}", pool.policy) };
-        return Err(RouterError::Contradiction(format!(
-            "pool.count is \"off\", but {why} needs the prompt's tokens; set pool.count = \"exact\""
-        )));
-    }
-    pool.weights.validate().map_err(|error| RouterError::Contradiction(format!("pool.kv.{error}")))
-}
-
-/// Two workers of one name would share one load and one set of series.
-fn refuse_twins<'a>(workers: impl Iterator<Item = &'a WorkerConfig>) -> Result<(), RouterError> {
-    let mut seen = BTreeSet::new();
-    for worker in workers {
-        let id = worker.id();
-        if !seen.insert(id.clone()) {
-            return Err(RouterError::Contradiction(format!(
-                "worker {id} is configured twice; name each worker once and let dp_ranks tell its ranks"
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn load_tokenizer(pool: &PoolConfig) -> Result<Option<Arc<PromptTokenizer>>, RouterError> {
-    let TokenizerSource::Path(path) = &pool.tokenizer else { return Ok(None) };
-    let tokenizer = PromptTokenizer::load(path)?;
-    if let Some(problem) = tokenizer.template_problem() {
-        tracing::warn!(
-            path = %path.display(), problem,
-            "chats cannot be tokenized here: they are routed by load and counted as uncounted with reason \
-             \"template\"; mend the folder, or set pool.tokenizer = \"engine\""
-        );
-    }
-    Ok(Some(Arc::new(tokenizer)))
-}
-
 fn shape(endpoint: Endpoint, request: &ClientRequest) -> RequestShape {
     let prompts = match &request.prompt {
         Prompt::Chat(_) => 1,
@@ -418,7 +290,8 @@ fn shape(endpoint: Endpoint, request: &ClientRequest) -> RequestShape {
     RequestShape { endpoint: route_label(endpoint), streamed: request.stream, choices }
 }
 
-const fn route_label(endpoint: Endpoint) -> RouteLabel {
+/// The metric label of an endpoint.
+pub(crate) const fn route_label(endpoint: Endpoint) -> RouteLabel {
     match endpoint {
         Endpoint::ChatCompletions => RouteLabel::ChatCompletions,
         Endpoint::Completions => RouteLabel::Completions,

@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::membership::{Identity, Membership, identity};
-use crate::router::{PoolPlan, Shared};
+use crate::plan::PoolPlan;
+use crate::router::Shared;
 use crate::upstream::{self, UpstreamClient};
 use crate::worker::Worker;
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use kvroute_core::BlockSize;
+use kvroute_core::{BlockSize, ModelName};
 use kvroute_router::config::{CountMode, TokenizerSource};
 use kvroute_server::{ServeConfig, Server};
 use kvroute_sim::{Faults, SimConfig};
@@ -297,6 +297,13 @@ async fn settings_that_contradict_each_other_or_the_engine_are_named() {
         config.router.pools[0].workers.push(twin);
     });
     assert!(twins.await.contains("worker 127.0.0.1:1 is configured twice"));
+    let one_model = start(|config| {
+        let mut other = server_config(&["http://127.0.0.1:2".to_owned()], "random").router.pools.remove(0);
+        other.model = Some(ModelName::new("m"));
+        config.router.pools[0].model = Some(ModelName::new("m"));
+        config.router.pools.push(other);
+    });
+    assert!(one_model.await.contains("model m is served by two pools"));
 
     let engine = engine(SimConfig::default()).await;
     let mut config = server_config(&[engine.url()], "kv");

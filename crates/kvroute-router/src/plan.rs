@@ -1,0 +1,124 @@
+//! A configuration that can work: what is wrong with it is said before a port is bound or a worker asked.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kvroute_core::ModelName;
+use kvroute_select::{UnknownPolicy, policy};
+use kvroute_tokenize::{LoadError, PromptTokenizer};
+use rand::{RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::config::{CountMode, PoolConfig, RouterConfig, TokenizerSource, WorkerConfig};
+
+/// Why a router cannot start as configured.
+#[derive(Debug, thiserror::Error)]
+pub enum RouterError {
+    /// The policy does not exist.
+    #[error("pool.policy: {0}")]
+    Policy(#[from] UnknownPolicy),
+    /// The tokenizer cannot be loaded.
+    #[error("pool.tokenizer: {0}")]
+    Tokenizer(#[from] LoadError),
+    /// A setting contradicts another one.
+    #[error("{0}")]
+    Contradiction(String),
+}
+
+/// A configuration that can work: checked, with its tokenizers loaded, before any port is bound.
+#[derive(Debug)]
+pub struct RouterPlan {
+    pub(crate) pools: Vec<PoolPlan>,
+    pub(crate) seed: u64,
+}
+
+/// How the pools of one configured `[[pool]]` are made.
+#[derive(Debug)]
+pub(crate) struct PoolPlan {
+    /// As configured.
+    pub(crate) config: PoolConfig,
+    /// Loaded once, before anything runs.
+    pub(crate) tokenizer: Option<Arc<PromptTokenizer>>,
+}
+
+// === impl RouterError ===
+
+impl RouterError {
+    /// Requests for the model could not tell which pool they mean.
+    pub(crate) fn model_of_two_pools(model: &ModelName) -> Self {
+        Self::Contradiction(format!(
+            "model {model} is served by two pools; put their workers into one [[pool]]"
+        ))
+    }
+}
+
+// === impl RouterPlan ===
+
+impl RouterPlan {
+    /// Checks the pools and loads their tokenizers.
+    pub fn new(config: RouterConfig) -> Result<Self, RouterError> {
+        let mut seeds = ChaCha8Rng::seed_from_u64(config.seed);
+        refuse_twin_workers(config.pools.iter().flat_map(|pool| &pool.workers))?;
+        refuse_twin_models(config.pools.iter().filter_map(|pool| pool.model.as_ref()))?;
+        let pools = config.pools.into_iter().map(PoolPlan::new).collect::<Result<_, _>>()?;
+        Ok(Self { pools, seed: seeds.next_u64() })
+    }
+}
+
+// === impl PoolPlan ===
+
+impl PoolPlan {
+    fn new(config: PoolConfig) -> Result<Self, RouterError> {
+        check(&config)?;
+        let tokenizer = load_tokenizer(&config)?;
+        Ok(Self { config, tokenizer })
+    }
+}
+
+fn check(pool: &PoolConfig) -> Result<(), RouterError> {
+    let asks_index = policy::by_name(&pool.policy)?.uses_index() || pool.observe;
+    if asks_index && pool.count == CountMode::Off {
+        let why = if pool.observe { "pool.observe".to_owned() } else { format!("policy {:?}", pool.policy) };
+        return Err(RouterError::Contradiction(format!(
+            "pool.count is \"off\", but {why} needs the prompt's tokens; set pool.count = \"exact\""
+        )));
+    }
+    pool.weights.validate().map_err(|error| RouterError::Contradiction(format!("pool.kv.{error}")))
+}
+
+/// Two workers of one name would share one load and one set of series.
+fn refuse_twin_workers<'a>(workers: impl Iterator<Item = &'a WorkerConfig>) -> Result<(), RouterError> {
+    let mut seen = BTreeSet::new();
+    for worker in workers {
+        let id = worker.id();
+        if !seen.insert(id.clone()) {
+            return Err(RouterError::Contradiction(format!(
+                "worker {id} is configured twice; name each worker once and let dp_ranks tell its ranks"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_twin_models<'a>(models: impl Iterator<Item = &'a ModelName>) -> Result<(), RouterError> {
+    let mut seen = BTreeSet::new();
+    for model in models {
+        if !seen.insert(model) {
+            return Err(RouterError::model_of_two_pools(model));
+        }
+    }
+    Ok(())
+}
+
+fn load_tokenizer(pool: &PoolConfig) -> Result<Option<Arc<PromptTokenizer>>, RouterError> {
+    let TokenizerSource::Path(path) = &pool.tokenizer else { return Ok(None) };
+    let tokenizer = PromptTokenizer::load(path)?;
+    if let Some(problem) = tokenizer.template_problem() {
+        tracing::warn!(
+            path = %path.display(), problem,
+            "chats cannot be tokenized here: they are routed by load and counted as uncounted with reason \
+             \"template\"; mend the folder, or set pool.tokenizer = \"engine\""
+        );
+    }
+    Ok(Some(Arc::new(tokenizer)))
+}
