@@ -5,7 +5,7 @@ closed_label! {
     SourceState {
         /// The event stream is contiguous.
         Exact = "exact",
-        /// Blocks may be missing after a gap.
+        /// Blocks may be missing: after a gap, or while the connection is down.
         Degraded = "degraded",
         /// Nothing is heard from the engine.
         Blind = "blind",

@@ -40,6 +40,23 @@ pub(crate) struct Identity {
     events: Vec<AnnouncedEvents>,
 }
 
+// === impl Identity ===
+
+impl Identity {
+    /// Names of what differs, for the log.
+    pub(crate) fn differences(&self, other: &Self) -> String {
+        let parts = [
+            ("engine", self.engine != other.engine),
+            ("models", self.models != other.models),
+            ("block size", self.block_size != other.block_size),
+            ("data-parallel ranks", self.dp_ranks != other.dp_ranks),
+            ("KV event addresses", self.events != other.events),
+        ];
+        let differing = parts.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name);
+        differing.collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// What a probe says that must not change.
 pub(crate) fn identity(found: &Probe) -> Identity {
     Identity {

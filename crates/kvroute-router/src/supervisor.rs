@@ -66,7 +66,8 @@ impl Supervisor {
         loop {
             let found = self.until_probed().await;
             if let Some(left) = membership.take_if(|joined| joined.identity() != &identity(&found)) {
-                tracing::info!(worker = %self.worker.id(), "worker came back as something else");
+                let changed = left.identity().differences(&identity(&found));
+                tracing::warn!(worker = %self.worker.id(), changed, "worker restarted as another one, joins anew");
                 left.leave().await;
             }
             if membership.is_none() {

@@ -42,7 +42,7 @@ pub enum StartError {
     #[error("engine settings: {0}")]
     Config(String),
     /// An HTTP address that cannot be bound.
-    #[error("cannot listen on {address}: {source}; is the port in use?")]
+    #[error("cannot listen on {address}: {source}; choose another address or stop what uses it")]
     Listen {
         /// What was to be bound.
         address: SocketAddr,

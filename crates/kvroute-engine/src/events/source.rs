@@ -105,9 +105,10 @@ impl Source {
 
     /// State at a time, to be asked after every input and every second.
     pub fn status(&self, now: Duration) -> SourceStatus {
-        let is_blind = self.disconnected_since.is_some_and(|since| now.saturating_sub(since) >= BLIND_AFTER);
-        if is_blind {
-            return SourceStatus::blind(SourceReason::NotConnected);
+        if let Some(since) = self.disconnected_since {
+            let is_blind = now.saturating_sub(since) >= BLIND_AFTER;
+            let state = if is_blind { SourceStatus::blind } else { SourceStatus::degraded };
+            return state(SourceReason::NotConnected);
         }
         let catching_up = self.replay.as_ref().map(|_| SourceReason::CatchingUp);
         match catching_up.or(self.missing).or(self.doubt) {

@@ -18,7 +18,10 @@ pub(crate) async fn run(flags: ServeFlags) -> Result<(), Failure> {
     let signal = signals.next().await;
     tracing::info!(signal, ?drain, "stopping: no new requests, running streams may finish");
     tokio::select! {
-        () = server.stop() => Ok(()),
+        () = server.stop() => {
+            tracing::info!("stopped");
+            Ok(())
+        }
         signal = signals.next() => {
             Err(Failure::Failed(format!("{signal} during the stop: streams that were left are cut")))
         }

@@ -46,7 +46,7 @@ fn assign(assignment: &str, raw: &mut RawConfig) -> Result<(), Problem> {
     let pools = raw.pools.len();
     match raw.pools.get_mut(index) {
         Some(pool) => pool.section.set(row, (row.from_text)(text), origin),
-        None => Err(Problem::Rule(format!("--set {path}: there are {pools} pools, counted from 0"))),
+        None => Err(Problem::Rule(format!("--set {path}: no such pool among {pools}, counted from 0"))),
     }
 }
 

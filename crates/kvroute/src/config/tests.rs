@@ -348,7 +348,7 @@ fn assignments_that_mean_nothing_are_refused() {
     let refusal = |assignment: &str| load_all(WORKER, &[], &["--set", assignment]).unwrap_err().to_string();
     assert_eq!(refusal("pool.policy"), "--set pool.policy: no '='; write --set KEY=VALUE");
     assert_eq!(refusal("pool.polcy=kv"), "unknown key \"pool.polcy\": did you mean \"policy\"?");
-    assert_eq!(refusal("pool[7].policy=kv"), "--set pool[7].policy: there are 1 pools, counted from 0");
+    assert_eq!(refusal("pool[7].policy=kv"), "--set pool[7].policy: no such pool among 1, counted from 0");
     assert!(refusal("pool.worker.url=http://a").contains("workers are named by the file or by --worker"));
 }
 

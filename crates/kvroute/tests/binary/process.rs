@@ -78,10 +78,6 @@ impl Running {
         }
     }
 
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     pub(crate) fn terminate(&self) {
         let kill = format!("kill -TERM {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());

@@ -374,7 +374,7 @@ fn not_connected_for_15_seconds_is_blind() {
     assert_eq!(state(&source, 1000), SourceState::Exact);
     source.disconnected(Duration::from_secs(1000));
     source.disconnected(Duration::from_secs(1014));
-    assert_eq!([state(&source, 1014), state(&source, 1015)], [SourceState::Exact, SourceState::Blind]);
+    assert_eq!([state(&source, 1014), state(&source, 1015)], [SourceState::Degraded, SourceState::Blind]);
 }
 
 #[test]
