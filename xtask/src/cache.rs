@@ -59,11 +59,16 @@ impl Cache {
 /// `cargo SUBCOMMAND`, building into the cache unless `CARGO_TARGET_DIR` names another folder.
 pub(crate) fn cargo(subcommand: &str) -> Result<Command> {
     let mut cargo = command("cargo");
-    cargo.arg(subcommand);
-    if std::env::var_os("CARGO_TARGET_DIR").is_none() {
-        cargo.env("CARGO_TARGET_DIR", folder()?.join("target"));
-    }
+    cargo.arg(subcommand).env("CARGO_TARGET_DIR", target_folder()?);
     Ok(cargo)
+}
+
+/// Where cargo builds: in the cache unless `CARGO_TARGET_DIR` names another folder.
+pub(crate) fn target_folder() -> Result<PathBuf> {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => std::path::absolute(PathBuf::from(folder)).context("CARGO_TARGET_DIR is not a path"),
+        None => Ok(folder()?.join("target")),
+    }
 }
 
 fn folder() -> Result<PathBuf> {

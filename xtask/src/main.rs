@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool speaks to its user")]
 
 mod cache;
+mod fuzz;
 mod lint;
 mod peers;
 mod shell;
@@ -30,6 +31,8 @@ enum Task {
     Test(test::Options),
     /// Checks the rules of structure that the compiler does not know.
     Lint,
+    /// Runs the fuzz targets for a while, each from its seeds.
+    Fuzz(fuzz::Options),
     /// Sets up the real peers of the tests and prints their environment, to be used as `eval "$(cargo xtask peers)"`.
     Peers,
     /// Trains the demo tokenizer from its corpus and makes the demo model of llama.cpp around it.
@@ -54,6 +57,7 @@ fn run(task: Task) -> Result<()> {
     match task {
         Task::Test(options) => test::run(&options),
         Task::Lint => lint::run(),
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Peers => print_peers(),
         Task::TrainTokenizer { check } => tokenizer::train(check),
     }

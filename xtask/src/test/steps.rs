@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::cache::cargo;
 use crate::peers::{self, Peers};
 use crate::shell::{command, run};
-use crate::{lint, tokenizer};
+use crate::{fuzz, lint, tokenizer};
 
 /// One thing that must pass.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ pub(super) struct Step {
 }
 
 /// What fails fast comes first; the tests and their summary come last.
-pub(super) const STEPS: [Step; 9] = [
+pub(super) const STEPS: [Step; 10] = [
     Step { name: "format", about: "the code is formatted", run: format },
     Step { name: "clippy", about: "no warnings of the compiler or of clippy", run: clippy },
     Step { name: "docs", about: "every public item is documented, every link leads somewhere", run: docs },
@@ -37,6 +37,7 @@ pub(super) const STEPS: [Step; 9] = [
         run: assets,
     },
     Step { name: "doctests", about: "the examples in the documentation", run: doctests },
+    Step { name: "fuzz", about: "parsers of bytes from outside hold what their fuzz targets say", run: fuzz },
     Step { name: "tests", about: "all tests; peers: llama-server, libzmq, Qwen3's tokenizer", run: tests },
 ];
 
@@ -76,7 +77,8 @@ impl Context {
 // === the steps ===
 
 fn format(_: &Context) -> Result<()> {
-    run(cargo("fmt")?.args(["--all", "--check"]))
+    run(cargo("fmt")?.args(["--all", "--check"]))?;
+    run(cargo("fmt")?.args(["--manifest-path", "fuzz/Cargo.toml", "--check"]))
 }
 
 fn clippy(_: &Context) -> Result<()> {
@@ -106,6 +108,11 @@ fn assets(context: &Context) -> Result<()> {
 
 fn doctests(context: &Context) -> Result<()> {
     run(context.testing("test")?.args(["--workspace", "--locked", "--doc", "--quiet"]))
+}
+
+fn fuzz(context: &Context) -> Result<()> {
+    let times = if context.long { 16 } else { 1 };
+    fuzz::run(&fuzz::Options { targets: Vec::new(), seconds: times * fuzz::SECONDS })
 }
 
 /// By nextest where it is installed: each test in its own process, and a limit of time for one that hangs.

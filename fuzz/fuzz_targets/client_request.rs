@@ -1,0 +1,71 @@
+//! A client's request body, at both endpoints: it is refused, or it goes upstream with nothing changed but what the
+//! router owns.
+
+#![no_main]
+
+use bytes::Bytes;
+use kvroute_fuzz::json_tree;
+use kvroute_openai::{ClientRequest, Endpoint, UpstreamEdits};
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+const ALIAS: &str = "al\"ias\\é\n";
+
+fuzz_target!(|body: &[u8]| {
+    let body = Bytes::copy_from_slice(body);
+    for endpoint in Endpoint::ALL {
+        match ClientRequest::parse(endpoint, body.clone()) {
+            Ok(request) => check(endpoint, &request),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    let as_tree =
+        if seed.is_multiple_of(2) { None } else { json_tree::mutate_in_place(data, size, max_size, seed) };
+    as_tree.unwrap_or_else(|| fuzzer_mutate(data, size, max_size))
+});
+
+fn check(endpoint: Endpoint, request: &ClientRequest) {
+    serde_json::from_slice::<IgnoredAny>(request.body()).expect("what is taken as JSON is JSON");
+    assert!(request.choices > 0 && request.prompt.count() > 0);
+    for inject_usage in [false, true] {
+        for model in [None, Some(ALIAS)] {
+            check_edits(endpoint, request, UpstreamEdits { inject_usage, model });
+        }
+    }
+}
+
+fn check_edits(endpoint: Endpoint, request: &ClientRequest, edits: UpstreamEdits<'_>) {
+    let upstream = request.upstream_body(edits);
+    let injected = edits.inject_usage && request.lacks_usage();
+    let again = ClientRequest::parse(endpoint, upstream.clone()).expect("an edited body is still a request");
+    assert_eq!(again.prompt, request.prompt);
+    assert_eq!(again.cache_salt, request.cache_salt);
+    assert_eq!((again.choices, again.max_tokens), (request.choices, request.max_tokens));
+    assert_eq!((again.stream, again.include_usage), (request.stream, request.include_usage || injected));
+
+    // Numbers beyond a double and lone surrogates are JSON, but nothing that this tree can hold.
+    let Ok(mut expected) = serde_json::from_slice::<Value>(request.body()) else { return };
+    if let (Some(alias), Some(model)) = (edits.model, expected.get_mut("model")) {
+        *model = json!(alias);
+    }
+    if injected {
+        ask_for_usage(&mut expected["stream_options"]);
+    }
+    assert_eq!(serde_json::from_slice::<Value>(&upstream).expect("an edited body is JSON"), expected);
+}
+
+/// What the router makes of the client's options where it wants usage itself.
+fn ask_for_usage(options: &mut Value) {
+    if options.is_null() {
+        *options = json!({});
+    }
+    options["include_usage"] = json!(true);
+    match options.get_mut("continuous_usage_stats") {
+        Some(stats) if stats.is_boolean() || stats.is_number() || stats.is_string() => *stats = json!(false),
+        _ => {}
+    }
+}
