@@ -21,6 +21,13 @@ fn long_text() -> String {
     "tell me everything that you know about the weather ".repeat(20)
 }
 
+/// Waits until the index has so many blocks of one worker.
+async fn until_some_worker_holds(fleet: &Fleet, blocks: u64) {
+    let holds = |worker: &Value| worker["ranks"][0]["blocks"].as_u64() >= Some(blocks);
+    let workers = fleet.admin("/api/workers");
+    fleet.client.until(&workers, |answer| answer.json().as_array().unwrap().iter().any(holds)).await;
+}
+
 fn engine(model: &str) -> SimConfig {
     SimConfig { model: model.to_owned(), block_size: BlockSize::new(8).unwrap(), ..SimConfig::default() }
 }
@@ -47,15 +54,7 @@ async fn an_address_is_enough_for_the_whole_funnel() {
 
     let first = fleet.client.post(&fleet.data("/v1/chat/completions"), &chat("found", &long_text())).await;
     let prompt = first.json()["usage"]["prompt_tokens"].as_u64().unwrap();
-    let held = |answer: &kvroute_testkit::Answer| {
-        answer
-            .json()
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|worker| worker["ranks"][0]["blocks"].as_u64() >= Some(prompt / 8))
-    };
-    fleet.client.until(&fleet.admin("/api/workers"), held).await;
+    until_some_worker_holds(&fleet, prompt / 8).await;
     let second = fleet.client.post(&fleet.data("/v1/chat/completions"), &chat("found", &long_text())).await;
     let reused = second.json()["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap();
 
@@ -138,5 +137,25 @@ async fn an_engine_without_events_is_routed_by_load_and_says_so() {
     assert_eq!(rank["source_state"], Value::Null);
     assert!(rank["source_reason"].as_str().unwrap().contains("--kv-events-config"), "{rank}");
     assert_eq!(fleet.at_rest().await.sum(F3, &[]), None);
+    fleet.stop().await;
+}
+
+/// Round-robin sends the second request away from the cache that it has seen: best is not selected.
+#[tokio::test]
+async fn what_a_decision_gives_up_stands_between_the_best_and_the_selected_prefix() {
+    let observed = |urls: &[String]| {
+        let mut config = server_config(urls, "round-robin");
+        config.router.pools[0].observe = true;
+        config
+    };
+    let fleet = Fleet::start_with(vec![engine("sim"), engine("sim")], observed).await;
+    let url = fleet.data("/v1/chat/completions");
+    let first = fleet.client.post(&url, &chat("sim", &long_text())).await;
+    let prompt = first.json()["usage"]["prompt_tokens"].as_u64().unwrap();
+    until_some_worker_holds(&fleet, prompt / 8).await;
+    fleet.client.post(&url, &chat("sim", &long_text())).await;
+    let scrape = fleet.at_rest().await;
+    let stages = [F0, F2, F3, F4].map(|stage| scrape.count(stage, &[]));
+    assert_eq!(stages, [2 * prompt, prompt / 8 * 8, 0, 0]);
     fleet.stop().await;
 }
