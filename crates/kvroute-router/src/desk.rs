@@ -60,6 +60,8 @@ pub(crate) struct Placement {
     pub(crate) rank: Arc<Rank>,
     /// A, F2 and F3; `None` where no index was asked.
     pub(crate) stages: Option<CachedStages>,
+    /// What the decision saw and took, weighted by tier; `None` where no index was asked.
+    pub(crate) overlap: Option<SelectionOverlap>,
     /// Why this rank.
     pub(crate) reason: PickReason,
 }
@@ -88,7 +90,9 @@ impl Desk {
         let rank = Arc::clone(&question.ranks[position]);
         let attempt = desk.take_attempt_id();
         desk.book(attempt, &rank, question, position);
-        Ok(Placement { attempt, stages: desk.stages(question, position), rank, reason })
+        let stages = desk.stages(question, position);
+        let overlap = desk.overlap(question, &request, position);
+        Ok(Placement { attempt, rank, stages, overlap, reason })
     }
 
     /// The attempt's first token arrived: its prefill is done.
@@ -167,18 +171,36 @@ impl DeskState {
 
     fn stages(&self, question: &Question<'_>, position: usize) -> Option<CachedStages> {
         let cached = question.cached?;
-        let longest = |eligible_only: bool| {
-            let considered = cached.iter().zip(&self.candidates);
-            let lengths = considered
-                .filter(|(_, candidate)| !eligible_only || candidate.is_eligible())
-                .map(|(tokens, _)| tokens.total());
-            lengths.max().unwrap_or_default()
+        let longest = |lengths: &mut dyn Iterator<Item = &CachedTokens>| {
+            lengths.map(|tokens| tokens.total()).max().unwrap_or_default()
         };
         Some(CachedStages {
-            anywhere: longest(false),
-            best: longest(true),
+            anywhere: longest(&mut cached.iter()),
+            best: longest(&mut self.eligible(cached)),
             selected: cached[position].total(),
         })
+    }
+
+    fn overlap(
+        &self,
+        question: &Question<'_>,
+        request: &RequestShape,
+        position: usize,
+    ) -> Option<SelectionOverlap> {
+        let cached = question.cached?;
+        let unit = f64::from(request.unit.get());
+        let blocks = |cached: &CachedTokens| request.weights.credit(*cached) / unit;
+        Some(SelectionOverlap {
+            selected: blocks(&cached[position]),
+            best: self.eligible(cached).map(blocks).fold(0.0, f64::max),
+            prompt: request.unit.occupied_blocks(request.input).get() as f64,
+        })
+    }
+
+    /// The cached prefixes of the ranks that the last decision chose from.
+    fn eligible<'a>(&'a self, cached: &'a [CachedTokens]) -> impl Iterator<Item = &'a CachedTokens> {
+        let considered = cached.iter().zip(&self.candidates);
+        considered.filter(|(_, candidate)| candidate.is_eligible()).map(|(tokens, _)| tokens)
     }
 }
 
@@ -189,26 +211,6 @@ fn exclusion(rank: &Rank) -> Option<Exclusion> {
 // === impl Question ===
 
 impl Question<'_> {
-    /// What the selection saw and took, in blocks weighted by tier; `None` where no index was asked.
-    pub(crate) fn overlap(&self, placement: &Placement, weights: &CostWeights) -> Option<SelectionOverlap> {
-        let weighted = |cached: &CachedTokens| {
-            weights.device * cached.device.get() as f64
-                + weights.host * cached.host.get() as f64
-                + weights.disk * cached.disk.get() as f64
-        };
-        let cached = self.cached?;
-        let position = self.ranks.iter().position(|rank| Arc::ptr_eq(rank, &placement.rank))?;
-        let unit = f64::from(self.unit().get());
-        let eligible = self.ranks.iter().zip(cached).filter(|(rank, _)| rank.worker.takes_requests());
-        let best = eligible.map(|(_, cached)| weighted(cached)).fold(0.0, f64::max);
-        let selected = weighted(&cached[position]);
-        Some(SelectionOverlap {
-            selected: selected / unit,
-            best: best.max(selected) / unit,
-            prompt: self.unit().occupied_blocks(self.input()).get() as f64,
-        })
-    }
-
     fn input(&self) -> Tokens {
         self.prompt_lengths.iter().copied().sum()
     }

@@ -17,9 +17,6 @@ use crate::pool::{Fleet, Pool};
 use crate::router::Shared;
 use crate::worker::{Rank, RankParams, Worker};
 
-/// Data-parallel ranks of one worker, far above any real one: the number comes from outside.
-const MOST_RANKS: u32 = 1024;
-
 /// A worker that has joined.
 pub(crate) struct Membership {
     pool: Arc<Pool>,
@@ -82,9 +79,6 @@ impl Membership {
         check_block_size(plan, found)?;
         let pool = shared.pool_for(&model, plan).map_err(|error| error.to_string())?;
         let dp_ranks = worker.config().dp_ranks.unwrap_or(found.dp_ranks).max(1);
-        if dp_ranks > MOST_RANKS {
-            return Err(format!("has {dp_ranks} data-parallel ranks; at most {MOST_RANKS} are followed"));
-        }
         let block_size = found.block_size.or(plan.config.block_size).unwrap_or(BlockSize::DEFAULT);
         let stop = CancellationToken::new();
         let mut feeds = JoinSet::new();

@@ -58,7 +58,9 @@ impl Pool {
         stage.passed(decision.elapsed());
         self.overhead().decided(&decision.scheduled());
         self.metrics().decided(placement.reason.as_str());
-        self.sample_overlap(&placement, &question);
+        if let Some(overlap) = placement.overlap {
+            self.metrics().selected(Phase::Aggregated, overlap);
+        }
         let opening = opening(&counting, request, &placement);
         let Placement { attempt: id, rank, .. } = placement;
         let ledger = AttemptLedger::open(opening, self.metrics().attempt(Phase::Aggregated, &rank.metrics));
@@ -87,12 +89,6 @@ impl Pool {
 
     fn adapter_of<'a>(&self, fleet: &Fleet, request: &'a ClientRequest) -> Option<&'a str> {
         request.model.as_deref().filter(|name| fleet.adapters.contains(*name))
-    }
-
-    fn sample_overlap(&self, placement: &Placement, question: &Question<'_>) {
-        if let Some(overlap) = question.overlap(placement, &self.config().weights) {
-            self.metrics().selected(Phase::Aggregated, overlap);
-        }
     }
 }
 

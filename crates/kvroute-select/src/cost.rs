@@ -57,11 +57,7 @@ impl Cost {
     /// Cost of placing the request there: work that waits, less what its cache saves.
     pub fn of(request: &RequestShape, candidate: &Candidate) -> Self {
         let weights = &request.weights;
-        let cached = &candidate.cached;
-        let credit = weights.device * float(cached.device)
-            + weights.host * float(cached.host)
-            + weights.disk * float(cached.disk);
-        Self::weigh(request, candidate, float(request.input), credit)
+        Self::weigh(request, candidate, float(request.input), weights.credit(candidate.cached))
     }
 
     /// Cost of what is already there, whatever the request and the cache: the load alone.

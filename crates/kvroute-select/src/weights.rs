@@ -1,5 +1,7 @@
 //! The numbers an operator may turn: refused when they make no order of costs.
 
+use crate::CachedTokens;
+
 /// Weights of the cost function and the randomness of the pick. Set per pool; a trusted caller may replace
 /// them for one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +33,13 @@ pub struct InvalidWeight {
 // === impl CostWeights ===
 
 impl CostWeights {
+    /// What a cached prefix is worth, in weighted tokens: each tier by its weight.
+    pub fn credit(&self, cached: CachedTokens) -> f64 {
+        self.device * cached.device.get() as f64
+            + self.host * cached.host.get() as f64
+            + self.disk * cached.disk.get() as f64
+    }
+
     /// The largest accepted weight. Far above any use, and small enough that no cost becomes infinite.
     pub const MAX: f64 = 1e6;
 

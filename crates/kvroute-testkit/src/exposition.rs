@@ -30,10 +30,11 @@ impl Exposition {
         matching.fold(None, |sum, series| Some(sum.unwrap_or(0.0) + series.value))
     }
 
-    /// The same as a count; a missing series fails the test.
+    /// The same as a count; a missing series, or a value that is no count, fails the test.
     pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         match self.sum(name, labels) {
-            Some(value) => value as u64,
+            Some(value) if value >= 0.0 && value.fract() == 0.0 => value as u64,
+            Some(value) => panic!("{name} with {labels:?} is {value}, no count"),
             None => panic!("no series {name} with {labels:?}"),
         }
     }

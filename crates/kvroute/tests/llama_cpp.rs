@@ -10,9 +10,8 @@
 mod fleet;
 #[path = "llama_cpp/process.rs"]
 mod process;
-#[path = "llama_cpp/scrape.rs"]
-mod scrape;
 
+use kvroute_testkit::Exposition;
 use serde_json::{Value, json};
 
 use fleet::Fleet;
@@ -42,12 +41,14 @@ async fn reuse_that_the_engine_reports_is_counted() {
 
 /// The router's sums against the engine's own counters.
 async fn check_sums(fleet: &Fleet, requests: u64, prompt: u64) {
-    let reports = "kvroute_router_reuse_reports_total{outcome=\"reported\"}";
-    let router = fleet.router_metrics_when(|metrics| scrape::sum(metrics, reports) == requests).await;
-    let router = |family: &str| scrape::sum(&router, family);
+    let reported = |metrics: &Exposition| {
+        metrics.count("kvroute_router_reuse_reports_total", &[("outcome", "reported")])
+    };
+    let router = fleet.router_metrics_when(|metrics| reported(metrics) == requests).await;
+    let router = |family: &str| router.count(family, &[]);
     let engine = fleet.engine_metrics().await;
-    let reused = scrape::sum(&engine, "llamacpp:prompt_tokens_cached_total");
-    let computed = scrape::sum(&engine, "llamacpp:prompt_tokens_total");
+    let reused = engine.count("llamacpp:prompt_tokens_cached_total", &[]);
+    let computed = engine.count("llamacpp:prompt_tokens_total", &[]);
 
     assert!(reused > 0);
     assert_eq!(computed + reused, prompt, "the engine's counters and its answers disagree");

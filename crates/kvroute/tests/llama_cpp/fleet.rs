@@ -9,6 +9,7 @@ use hyper::{Method, Request, StatusCode, body::Bytes};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use kvroute_testkit::Exposition;
 use serde_json::Value;
 
 use crate::process::{Process, free_port};
@@ -66,17 +67,19 @@ impl Fleet {
         text
     }
 
-    pub(crate) async fn engine_metrics(&self) -> String {
-        self.get(&self.engine_url, "/metrics").await.expect("the engine shows its metrics")
+    pub(crate) async fn engine_metrics(&self) -> Exposition {
+        let metrics = self.get(&self.engine_url, "/metrics").await;
+        Exposition::parse(&metrics.expect("the engine shows its metrics"))
     }
 
     /// The router's metrics once `holds` is true of them: an attempt is closed shortly after its answer ended.
-    pub(crate) async fn router_metrics_when(&self, holds: impl Fn(&str) -> bool) -> String {
+    pub(crate) async fn router_metrics_when(&self, holds: impl Fn(&Exposition) -> bool) -> Exposition {
         let mut metrics = String::new();
         for _ in 0..TRIES {
-            metrics = self.get(&self.admin_url, "/metrics").await.unwrap_or_default();
-            if holds(&metrics) {
-                return metrics;
+            metrics = self.get(&self.admin_url, "/metrics").await.expect("the router shows its metrics");
+            let exposition = Exposition::parse(&metrics);
+            if holds(&exposition) {
+                return exposition;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
