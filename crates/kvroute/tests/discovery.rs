@@ -159,3 +159,22 @@ async fn what_a_decision_gives_up_stands_between_the_best_and_the_selected_prefi
     assert_eq!(stages, [2 * prompt, prompt / 8 * 8, 0, 0]);
     fleet.stop().await;
 }
+
+/// A worker that cannot be picked still holds its cache: known anywhere, but not eligible.
+#[tokio::test]
+async fn a_prefix_on_a_worker_that_is_away_counts_anywhere_and_is_not_the_best_eligible() {
+    let mut fleet = Fleet::start(vec![engine("sim"), engine("sim")], "kv").await;
+    let url = fleet.data("/v1/chat/completions");
+    let first = fleet.client.post(&url, &chat("sim", &long_text())).await;
+    let prompt = first.json()["usage"]["prompt_tokens"].as_u64().unwrap();
+    until_some_worker_holds(&fleet, prompt / 8).await;
+    let holder = fleet.engines.iter().position(|engine| engine.stats().requests == 1).unwrap();
+    fleet.engines.remove(holder).stop().await;
+    let is_away = |answer: &kvroute_testkit::Answer| answer.text().contains("unhealthy");
+    fleet.client.until(&fleet.admin("/api/workers"), is_away).await;
+    assert_eq!(fleet.client.post(&url, &chat("sim", &long_text())).await.status, 200);
+    let scrape = fleet.at_rest().await;
+    let anywhere = scrape.count("kvroute_router_best_cached_prefix_tokens_total", &[]);
+    assert_eq!((anywhere, scrape.count(F2, &[]), scrape.count(F3, &[])), (prompt / 8 * 8, 0, 0));
+    fleet.stop().await;
+}
