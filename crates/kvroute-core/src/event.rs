@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::{BlockSize, DpRank, TokenId};
+use crate::{BlockSize, DpRank, RankSlot, SequenceHash, TokenId};
 
 /// The engine's opaque name of a block: 64 bits (signed values keep their bits) or a whole 32-byte digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,8 +58,54 @@ pub enum KvEvent {
         /// The tier they left.
         tier: Tier,
     },
+    /// A copy moved between tiers; the engine names it once, without its tokens.
+    Moved {
+        /// The block.
+        hash: EngineHash,
+        /// Where it was.
+        from: Tier,
+        /// Where it is now.
+        to: Tier,
+    },
     /// The rank's whole cache is empty now.
     Cleared,
+}
+
+/// One block that a rank no longer holds on any tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// The rank.
+    pub slot: RankSlot,
+    /// The block and everything before it.
+    pub sequence: SequenceHash,
+    /// Why it went.
+    pub cause: RemovalCause,
+}
+
+closed_label! {
+    /// Why a rank no longer holds a block.
+    RemovalCause {
+        /// The rank left the pool.
+        WorkerGone = "worker_gone",
+        /// Its whole cache was emptied, or its event stream began anew.
+        Cleared = "cleared",
+        /// The index had no room for it within its own byte budget.
+        IndexBudget = "index_budget",
+        /// The remembered index let it go: its time was up, its place was needed, or a report said otherwise.
+        Forgotten = "forgotten",
+        /// The engine said so.
+        Evicted = "evicted",
+    }
+}
+
+/// The last message of an event stream that was applied: its number, and a hash of its payload, which begins with a
+/// time stamp. Equal values mean the same message of the same engine process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastMessage {
+    /// Its sequence number.
+    pub sequence: u64,
+    /// XXH3-64 of its payload.
+    pub content: u64,
 }
 
 /// One message of a rank's event stream.

@@ -22,7 +22,7 @@ mod source;
 mod worker;
 
 pub use block::{BlockSize, ZeroBlockSize};
-pub use event::{EngineHash, EventBatch, KvEvent, StoredBlocks, Tier};
+pub use event::{EngineHash, EventBatch, KvEvent, LastMessage, Removal, RemovalCause, StoredBlocks, Tier};
 pub use hash::{BlockContents, BlockHash, PrefixHasher, PromptBlocks, SequenceHash};
 pub use load::WorkerLoad;
 pub use namespace::Namespace;

@@ -52,6 +52,7 @@ impl ReportedIndex {
         match event {
             KvEvent::Stored(stored) => self.store(slot, stored),
             KvEvent::Removed { hashes, tier } => self.remove(slot, hashes, *tier),
+            KvEvent::Moved { .. } => Applied { unknown: 1, ..Applied::default() },
             KvEvent::Cleared => Applied { removed: self.clear(slot).get(), ..Applied::default() },
         }
     }

@@ -121,7 +121,7 @@ fn lag_of(batch: &EventBatch) -> Option<Duration> {
 fn count(metrics: &SourceMetrics, batch: &EventBatch) {
     for event in &batch.events {
         let kind = match event {
-            KvEvent::Stored(_) => EventKind::Stored,
+            KvEvent::Stored(_) | KvEvent::Moved { .. } => EventKind::Stored,
             KvEvent::Removed { .. } => EventKind::Removed,
             KvEvent::Cleared => EventKind::Cleared,
         };
