@@ -6,6 +6,7 @@
 #![no_main]
 
 use kvroute_engine::EngineKind;
+use kvroute_engine::events::EventAddress;
 use kvroute_engine::fuzz::probe_answers;
 use kvroute_zmtp::Endpoint;
 use libfuzzer_sys::fuzz_target;
@@ -22,13 +23,21 @@ fuzz_target!(|input: &[u8]| {
             assert!((1..=PLAUSIBLE_RANKS).contains(&(probe.dp_ranks as usize)), "{} ranks", probe.dp_ranks);
             for events in &probe.events {
                 assert!(events.dp_rank.get() < probe.dp_ranks);
-                check_address(&events.events);
+                check_events(&events.events);
                 events.replay.iter().for_each(check_address);
             }
         }
         Err(error) => assert!(error.to_string().contains("http://worker:8000")),
     }
 });
+
+fn check_events(address: &EventAddress) {
+    match address {
+        EventAddress::Connect(endpoint) => check_address(endpoint),
+        EventAddress::Poll { url } => assert_eq!(url, "http://worker:8000"),
+        EventAddress::Bind(endpoint) => unreachable!("no engine says where we bind: {endpoint}"),
+    }
+}
 
 /// An announced address is written as it is read, and can be connected to.
 fn check_address(endpoint: &Endpoint) {

@@ -16,7 +16,8 @@ use steps::{Context, STEPS, Step};
 /// What to run.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Also the long tests: those marked as ignored, and sixteen times as many cases of each property.
+    /// Also the long tests: those marked as ignored, sixteen times as many cases of each property, and ten minutes of
+    /// injected faults.
     #[arg(long)]
     long: bool,
     /// Only this step (repeatable).

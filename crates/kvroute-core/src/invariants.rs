@@ -21,3 +21,9 @@ pub const fn history_is_within_input(history: Tokens, input: Tokens) -> bool {
 pub const fn reported_input_was_expected(reported: Tokens, expected: Tokens) -> bool {
     reported.get() <= expected.get()
 }
+
+/// What the index promised is what the engines reused, plus what was lost on the way, less what came on top:
+/// `predicted = reported + lost − surplus`, of one attempt or of any number of them.
+pub const fn delivery_closes(predicted: Tokens, reported: Tokens, lost: Tokens, surplus: Tokens) -> bool {
+    predicted.get() as u128 + surplus.get() as u128 == reported.get() as u128 + lost.get() as u128
+}

@@ -8,6 +8,7 @@ use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 
 /// The client that calls workers; its owner decides on connect timeout and pooling.
 pub type HttpClient = Client<HttpConnector, Full<Bytes>>;
@@ -44,6 +45,14 @@ pub enum CallError {
     /// The answer does not end.
     #[error("the answer is longer than {} MiB", MAX_ANSWER >> 20)]
     TooLong,
+}
+
+/// A client for calls beside the inference path, which are rare: it keeps hardly any connection.
+pub(crate) fn small_client() -> HttpClient {
+    let mut connector = HttpConnector::new();
+    connector.set_connect_timeout(Some(PATIENCE));
+    connector.set_nodelay(true);
+    Client::builder(TokioExecutor::new()).pool_max_idle_per_host(1).build(connector)
 }
 
 // === impl Answer ===

@@ -11,6 +11,7 @@ pub(crate) mod models;
 use kvroute_core::{BlockSize, Blocks, DpRank};
 use kvroute_zmtp::Endpoint;
 
+use crate::events::EventAddress;
 use crate::http::get;
 use crate::tokenize_remote::RemoteTokenizer;
 use crate::{CallError, EngineKind, HttpClient};
@@ -40,16 +41,16 @@ pub struct Probe {
     pub can_tokenize: bool,
     /// Findings that somebody should act on.
     pub notes: Vec<String>,
-    worker_host: String,
+    url: String,
 }
 
-/// Event sockets of one rank, as the engine announces them, with its host filled in.
+/// Where one rank's events are, as the engine announces it, with its host filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnouncedEvents {
     /// The rank.
     pub dp_rank: DpRank,
-    /// The event socket.
-    pub events: Endpoint,
+    /// The event socket, or the address to poll.
+    pub events: EventAddress,
     /// The replay socket.
     pub replay: Option<Endpoint>,
     /// Topic of the messages; empty subscribes to all.
@@ -128,7 +129,7 @@ impl Probe {
             events: Vec::new(),
             can_tokenize: false,
             notes: Vec::new(),
-            worker_host: host_of(url),
+            url: url.to_owned(),
         };
         let spec = engine.spec();
         (spec.describe)(answers, &mut probe);
@@ -162,14 +163,29 @@ impl Probe {
         }
         let Some(events) = self.reachable(events) else { return };
         let replay = replay.filter(|text| !text.is_empty()).and_then(|text| self.reachable(text));
-        self.events.push(AnnouncedEvents { dp_rank, events, replay, topic: topic.unwrap_or_default() });
+        self.events.push(AnnouncedEvents {
+            dp_rank,
+            events: EventAddress::Connect(events),
+            replay,
+            topic: topic.unwrap_or_default(),
+        });
+    }
+
+    /// Takes note that the events of the one rank that can be addressed are to be polled.
+    pub(crate) fn announce_polling(&mut self) {
+        self.events.push(AnnouncedEvents {
+            dp_rank: DpRank::new(0),
+            events: EventAddress::Poll { url: self.url.trim_end_matches('/').to_owned() },
+            replay: None,
+            topic: String::new(),
+        });
     }
 
     /// A wildcard is what the engine bound, so it is found at the worker's own host.
     fn reachable(&mut self, text: &str) -> Option<Endpoint> {
         match text.parse::<Endpoint>() {
             Ok(endpoint) if endpoint.is_wildcard() => {
-                Some(Endpoint::new(self.worker_host.as_str(), endpoint.port()))
+                Some(Endpoint::new(host_of(&self.url), endpoint.port()))
             }
             Ok(endpoint) => Some(endpoint),
             Err(error) => {

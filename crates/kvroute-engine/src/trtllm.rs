@@ -1,18 +1,22 @@
 //! TensorRT-LLM's `trtllm-serve`: refuses unknown fields, tells no block size, tokenizes text only.
 //!
-//! Its KV events are polled from `/kv_cache_events`, where whoever asks drains them, so two routers steal from
-//! each other. They are not read here; builds that also publish on ZeroMQ are followed by a configured address.
+//! Its KV events are polled from `/kv_cache_events`, where whoever asks drains them, so two routers steal from each
+//! other, and a probe must not ask: a GET is refused where the path exists, and takes nothing. Whether the engine was
+//! told to keep events shows only in that some come. Builds that also publish on ZeroMQ are followed by a configured
+//! address.
 
 use serde::Deserialize;
 
 use crate::probe::{Answers, Probe};
 use crate::spec::{Brings, ChatStyle, EngineSpec, StepResult, TokenizeStep};
 
+const EVENTS: &str = "/kv_cache_events";
+
 pub(crate) static SPEC: EngineSpec = EngineSpec {
     name: "tensorrt-llm",
     owner: "tensorrt_llm",
     telltale: "",
-    questions: &["/version"],
+    questions: &["/version", EVENTS],
     describe,
     assumed_block_size: None,
     accepts_stream_options: true,
@@ -22,7 +26,8 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     rank_header: None,
     chat_style: ChatStyle::Plain,
     report_remedy: "upgrade trtllm-serve to a release that reports cached tokens in usage (1.1 or later)",
-    events_remedy: "publish tensorrt-llm's events on zeromq and name the address in kv_events",
+    events_remedy: "set event_buffer_max_size in tensorrt-llm's kv_cache_config, with a release that has \
+                    /kv_cache_events; or publish its events on zeromq and name the address in kv_events",
     tokenize_chat: None,
     tokenize_text: Some(ids_of_text),
 };
@@ -34,6 +39,9 @@ struct Version {
 
 fn describe(answers: &Answers, probe: &mut Probe) {
     probe.version = answers.json("/version").map(|answer: Version| answer.version);
+    if answers.is_only_posted(EVENTS) {
+        probe.announce_polling();
+    }
 }
 
 /// The tokenizer adds its special tokens or not as the model says; the request cannot choose.

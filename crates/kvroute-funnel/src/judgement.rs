@@ -6,7 +6,7 @@
 
 use kvroute_core::{Figure, ReportSource, Tokens, WorkerReport, invariants};
 
-use crate::{Count, Opening, ReportExpectation};
+use crate::{Count, Delivery, Opening, ReportExpectation};
 
 /// The one outcome of an attempt's reports, in the order in which they are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,8 +42,8 @@ pub struct Judgement {
     pub reported_input: Tokens,
     /// Input of the attempt if it could have reported, else zero; zero too where nobody knows the input.
     pub expected_input: Tokens,
-    /// F3 of a [`ReportOutcome::Reported`] attempt with an index view: to be held against `reused`.
-    pub predicted: Option<Tokens>,
+    /// F3 held against F4: of a [`ReportOutcome::Reported`] attempt that was opened with the terms for it.
+    pub delivery: Option<Delivery>,
 }
 
 /// What one report says about an attempt.
@@ -114,11 +114,11 @@ impl Judgement {
             Count::Exact { input, .. } if reused > input => ReportOutcome::Impossible,
             Count::Exact { .. } => ReportOutcome::Reported,
         };
-        let predicted = match outcome {
-            ReportOutcome::Reported => opening.count.cached().map(|cached| cached.selected),
+        let delivery = match outcome {
+            ReportOutcome::Reported => delivery(opening, reused),
             _ => None,
         };
-        Self { outcome, reused: Some(reused), reported_input: prompt, expected_input: prompt, predicted }
+        Self { outcome, reused: Some(reused), reported_input: prompt, expected_input: prompt, delivery }
     }
 
     /// Of an attempt without a valid report. `engine_input` is the engine's own count of the prompt, which
@@ -130,7 +130,7 @@ impl Judgement {
     ) -> Self {
         let input = opening.count.input().or(engine_input).unwrap_or_default();
         let expected_input = if outcome.could_report() { input } else { Tokens::ZERO };
-        Self { outcome, reused: None, reported_input: Tokens::ZERO, expected_input, predicted: None }
+        Self { outcome, reused: None, reported_input: Tokens::ZERO, expected_input, delivery: None }
     }
 
     /// Tokens that a [`ReportOutcome::Reported`] attempt had to compute: F0 − F4.
@@ -147,6 +147,11 @@ impl Judgement {
             && self.reused.is_some() == self.outcome.adds_reuse()
             && (self.reused.is_some() || self.reported_input.is_zero())
             && (self.outcome.could_report() || self.expected_input.is_zero())
+            && self.delivery.is_none_or(|delivery| {
+                self.outcome == ReportOutcome::Reported
+                    && self.reused == Some(delivery.reported)
+                    && delivery.is_consistent()
+            })
     }
 }
 
@@ -169,6 +174,12 @@ impl Reading {
             _ => Self::Invalid,
         }
     }
+}
+
+/// What was promised against what was reused, where the attempt has both.
+fn delivery(opening: &Opening, reused: Tokens) -> Option<Delivery> {
+    let (terms, cached) = opening.delivery.zip(opening.count.cached())?;
+    Some(Delivery::of(terms, cached.selected, reused))
 }
 
 /// The outcome of an attempt that no report can change.

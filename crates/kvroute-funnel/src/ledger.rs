@@ -5,22 +5,28 @@
 //! done, and a client that leaves during a long generation must not take that knowledge with it. Everything
 //! after the first valid report is ignored, so that nothing can undo or repeat it.
 //!
+//! What an engine reused less than was promised is lost from the moment of its report, too; how the attempt ends
+//! changes nothing about it.
+//!
 //! Dropping an open ledger closes it as cancelled: a future that is dropped at any await leaves the totals
-//! as complete as one that ran to its end.
+//! as complete as one that ran to its end. Only the reason of a loss is then `unexplained`, because nobody is
+//! left to find it; who can wait for it closes the ledger instead and keeps what [`AttemptLedger::close`] gives.
 
 use kvroute_core::{Figure, Tokens, WorkerReport};
 
 use crate::judgement::{Reading, believable, settled_by_opening};
-use crate::{Close, Closing, FunnelSink, Judgement, Opening, ReportOutcome};
+use crate::{
+    Close, Closed, Closing, DeliveryReason, FunnelSink, Judgement, Opening, PendingDelivery, ReportOutcome,
+};
 
 /// The books of one attempt: one dispatch of one request to one rank in one phase.
 #[derive(Debug)]
 pub struct AttemptLedger<S: FunnelSink> {
     opening: Opening,
-    sink: S,
+    /// `None` once it is closed.
+    sink: Option<S>,
     dispatched: bool,
     reports: Reports,
-    is_open: bool,
 }
 
 /// What the reports so far amount to.
@@ -39,7 +45,7 @@ impl<S: FunnelSink> AttemptLedger<S> {
     pub fn open(opening: Opening, sink: S) -> Self {
         debug_assert!(opening.is_consistent(), "cached stages out of order: {opening:?}");
         sink.opened(&opening);
-        Self { opening, sink, dispatched: false, reports: Reports::default(), is_open: true }
+        Self { opening, sink: Some(sink), dispatched: false, reports: Reports::default() }
     }
 
     /// What it was opened with.
@@ -52,8 +58,8 @@ impl<S: FunnelSink> AttemptLedger<S> {
         self.dispatched = true;
     }
 
-    /// Takes what a worker said. The first valid report is counted at once; all others are ignored. Gives
-    /// the judgement that this report caused, if it did.
+    /// Takes what a worker said. The first valid report is counted at once, with all that is known of its
+    /// delivery; all others are ignored. Gives the judgement that this report caused, if it did.
     pub fn report(&mut self, report: &WorkerReport) -> Option<Judgement> {
         if !self.expects_report() {
             return None;
@@ -86,8 +92,9 @@ impl<S: FunnelSink> AttemptLedger<S> {
         self.reports.judgement.and_then(|judgement| judgement.reused)
     }
 
-    /// Closes the books. What was not judged by now is judged by its absence.
-    pub fn close(mut self, close: Close) -> Closing {
+    /// Closes the books. What was not judged by now is judged by its absence. A loss that has no reason yet goes
+    /// with the result, however the attempt ended.
+    pub fn close(mut self, close: Close) -> Closed<S> {
         self.settle(close)
     }
 
@@ -105,20 +112,33 @@ impl<S: FunnelSink> AttemptLedger<S> {
         debug_assert!(judgement.is_consistent(), "contradictory judgement: {judgement:?}");
         debug_assert!(self.reports.judgement.is_none(), "judged twice: {judgement:?}");
         self.reports.judgement = Some(judgement);
-        self.sink.judged(&judgement);
+        if let Some(sink) = &self.sink {
+            sink.judged(&judgement);
+            let last_block = judgement.delivery.map_or(Tokens::ZERO, |delivery| delivery.last_block);
+            if !last_block.is_zero() {
+                sink.undelivered(DeliveryReason::LastBlock, last_block);
+            }
+        }
         judgement
     }
 
-    fn settle(&mut self, close: Close) -> Closing {
+    fn settle(&mut self, close: Close) -> Closed<S> {
         if self.opening.takes_report() && self.reports.judgement.is_none() {
             let outcome = self.outcome_without_report(close);
             self.judge(Judgement::without_report(outcome, &self.opening, self.reports.engine_input));
         }
         let closing =
             Closing { close, dispatched: self.dispatched, outcome: self.outcome(), reused: self.reused() };
-        self.is_open = false;
-        self.sink.closed(&closing);
-        closing
+        let pending = self.sink.take().and_then(|sink| {
+            sink.closed(&closing);
+            PendingDelivery::of(sink, self.open_loss())
+        });
+        Closed { closing, pending }
+    }
+
+    fn open_loss(&self) -> Tokens {
+        let delivery = self.reports.judgement.and_then(|judgement| judgement.delivery);
+        delivery.map_or(Tokens::ZERO, |delivery| delivery.open)
     }
 
     fn outcome_without_report(&self, close: Close) -> ReportOutcome {
@@ -140,8 +160,8 @@ impl<S: FunnelSink> AttemptLedger<S> {
 
 impl<S: FunnelSink> Drop for AttemptLedger<S> {
     fn drop(&mut self) {
-        if self.is_open {
-            self.settle(Close::Cancelled);
+        if self.sink.is_some() {
+            drop(self.settle(Close::Cancelled));
         }
     }
 }

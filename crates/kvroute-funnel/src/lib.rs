@@ -1,19 +1,22 @@
 //! Exactly-once accounting of routing attempts: the cache-reuse funnel.
 //!
 //! An [`AttemptLedger`] opens at selection with what the router counted (F0) and what the index knew
-//! (A, F2, F3), takes the engine's reports (F4), and closes once. Where the numbers go is a [`FunnelSink`]:
+//! (A, F2, F3), takes the engine's reports (F4), holds them against F3, and closes once; a loss whose reason
+//! shows only later leaves it as a [`PendingDelivery`]. Where the numbers go is a [`FunnelSink`]:
 //! the accounting knows no metric library, so that the live router and a replay run the same code.
 //!
 //! Query-only selections never create a ledger, and thereby leave no trace in any total.
 
 #![forbid(unsafe_code)]
 
+mod delivery;
 mod judgement;
 mod ledger;
 mod opening;
 mod sink;
 
+pub use delivery::{Delivery, DeliveryReason, DeliveryTerms, LossStage, PendingDelivery};
 pub use judgement::{Judgement, ReportOutcome};
 pub use ledger::AttemptLedger;
 pub use opening::{CachedStages, Count, Opening, ReportExpectation, UncountedReason};
-pub use sink::{Close, Closing, FunnelSink};
+pub use sink::{Close, Closed, Closing, FunnelSink};

@@ -5,6 +5,8 @@
 
 use kvroute_core::{Tokens, invariants};
 
+use crate::DeliveryTerms;
+
 /// What one attempt is opened with. Frozen: nothing that happens later changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
@@ -12,6 +14,9 @@ pub struct Opening {
     pub count: Count,
     /// What the worker's reports are worth.
     pub reports: ReportExpectation,
+    /// What F3 and F4 are compared by: present exactly when the cached stages are. Only a decode leg, which the
+    /// loss ledger leaves out, has cached stages and no terms.
+    pub delivery: Option<DeliveryTerms>,
 }
 
 /// Whether the router knows how many tokens the prompt has.
@@ -75,13 +80,14 @@ impl Opening {
         !matches!(self.count, Count::Uncounted(UncountedReason::Endpoint))
     }
 
-    /// True unless the cached stages contradict each other or the input.
+    /// True unless the cached stages contradict each other or the input, or a delivery is to be compared that
+    /// nothing was promised for.
     pub const fn is_consistent(&self) -> bool {
         match self.count {
             Count::Exact { input, cached: Some(cached) } => {
                 invariants::cached_stages_are_ordered(cached.selected, cached.best, cached.anywhere, input)
             }
-            Count::Exact { cached: None, .. } | Count::Uncounted(_) => true,
+            Count::Exact { cached: None, .. } | Count::Uncounted(_) => self.delivery.is_none(),
         }
     }
 }

@@ -5,18 +5,24 @@
 
 use kvroute_core::Tokens;
 
-use crate::{Judgement, Opening, ReportOutcome};
+use crate::{DeliveryReason, Judgement, Opening, PendingDelivery, ReportOutcome};
 
 /// Keeps the numbers of one attempt. Phase, model and worker are the sink's own affair: it is made for one
 /// attempt, with its labels frozen.
 ///
-/// Called in this order: `opened` once, `judged` at most once, `closed` once. No call may block.
+/// Called in this order: `opened` once, `judged` at most once, `closed` once. `undelivered` follows `judged` at
+/// once for what is known then, and at most once more, after `closed`, for what was decided later. No call may
+/// block.
 pub trait FunnelSink {
     /// A booking exists: everything that is known at selection, in one call.
     fn opened(&self, opening: &Opening);
 
     /// The attempt's one report outcome. Not called for endpoints without a prompt.
     fn judged(&self, judgement: &Judgement);
+
+    /// Tokens that were promised and not reused, with the reason; never zero. Over one attempt they add up to
+    /// [`Delivery::lost`](crate::Delivery::lost) of its judgement.
+    fn undelivered(&self, reason: DeliveryReason, tokens: Tokens);
 
     /// The attempt is over.
     fn closed(&self, closing: &Closing);
@@ -44,6 +50,15 @@ pub struct Closing {
     pub outcome: Option<ReportOutcome>,
     /// F4, where the outcome adds to it.
     pub reused: Option<Tokens>,
+}
+
+/// A closed attempt, and what is still to be decided of it.
+#[derive(Debug)]
+pub struct Closed<S: FunnelSink> {
+    /// What is known.
+    pub closing: Closing,
+    /// The loss that has no reason yet, if there is one. Dropping it books it as unexplained.
+    pub pending: Option<PendingDelivery<S>>,
 }
 
 // === impl Close ===

@@ -21,6 +21,8 @@ pub struct Applied {
     pub conflicting: u64,
     /// Orphans forgotten: their rank already set aside as many as it may.
     pub dropped: u64,
+    /// Copies that the index's own byte budget pushed out, of whichever rank.
+    pub evicted: u64,
     /// Events refused whole: the token count contradicts the blocks, or the block size the rank's other blocks.
     pub rejected: u64,
 }
@@ -36,6 +38,7 @@ impl AddAssign for Applied {
         self.unknown += other.unknown;
         self.conflicting += other.conflicting;
         self.dropped += other.dropped;
+        self.evicted += other.evicted;
         self.rejected += other.rejected;
     }
 }

@@ -20,6 +20,18 @@ pub(crate) struct EngineBlock {
 
 // === impl EngineKey ===
 
+impl EngineKey {
+    /// The bare 64 bits.
+    pub(crate) const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Rebuilds a value that [`EngineKey::get`] gave, or takes a sequence as a block's own name.
+    pub(crate) const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+}
+
 impl From<&EngineHash> for EngineKey {
     fn from(hash: &EngineHash) -> Self {
         match hash {

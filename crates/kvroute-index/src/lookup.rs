@@ -1,82 +1,148 @@
-//! The walk along a prompt that finds every rank's cached prefix at once.
+//! The walk along a prompt that finds every rank's cached prefix at once, without a lock.
 //!
-//! On the device all ranks start at block 0 and the set of those still matching can only shrink, so one
-//! table access a block serves all of them, and the walk ends with the last rank. Lower tiers start where each
-//! rank's device prefix ended; they are walked rank by rank, and not at all where they hold nothing.
+//! A run is found by the block that the prompt is at, and compared at its end: equal hashes there mean that all
+//! of it matches. The ranks that hold the whole match go on, the others' prefixes end where a segment lacks
+//! them. On the device all ranks start at block 0 and their number only shrinks, so the walk ends with the last one.
 
-use kvroute_core::{Blocks, RankSlot, SequenceHash, Tier};
+use kvroute_core::{SequenceHash, Tier};
 
-use crate::CachedPrefix;
-use crate::holders::Holders;
-use crate::rank::TierHolders;
-use crate::slot_set::{SlotBits, SlotSet};
+use crate::holder::{Held, Holder};
+use crate::prefixes::Prefixes;
+use crate::run::{RunId, RunPlace};
+use crate::segments::SegmentCells;
+use crate::sets::{HEADER, words_at};
+use crate::shelf::Shelf;
 
-/// Replaces `out` by one prefix for each of `slots`; those that are not in `comparable` get nothing.
-pub(crate) fn cached_prefixes(
-    holders: &TierHolders,
-    hashes: &[SequenceHash],
-    slots: &[RankSlot],
-    comparable: &SlotBits,
-    out: &mut Vec<CachedPrefix>,
-) {
-    let device_ends = DeviceWalk::new(comparable).run(&holders[Tier::Device.index()], hashes);
-    out.clear();
-    out.extend(slots.iter().map(|slot| {
-        if !comparable.contains(*slot) {
-            return CachedPrefix::default();
-        }
-        let device_end = device_ends[slot.index()] as usize;
-        let host_end = continue_on(&holders[Tier::Host.index()], hashes, *slot, device_end);
-        let disk_end = continue_on(&holders[Tier::Disk.index()], hashes, *slot, host_end);
-        CachedPrefix {
-            device: Blocks::from(device_end),
-            host: Blocks::from(host_end - device_end),
-            disk: Blocks::from(disk_end - host_end),
-        }
-    }));
-}
-
-/// The device's part of the walk.
-struct DeviceWalk {
-    /// Ranks that hold every block so far.
-    matching: SlotBits,
-    /// Where the other ranks' match ended, by slot.
-    ends: Vec<u32>,
+/// One lookup on the device tier.
+#[derive(Debug)]
+pub(crate) struct DeviceWalk<'a> {
+    shelf: &'a Shelf,
+    hashes: &'a [SequenceHash],
+    found: &'a mut Prefixes,
+    era: u8,
+    /// Blocks of the prompt that were matched so far.
+    at: usize,
+    is_over: bool,
 }
 
 // === impl DeviceWalk ===
 
-impl DeviceWalk {
-    fn new(slots: &SlotBits) -> Self {
-        let mut length = 0;
-        slots.for_each(|slot| length = length.max(slot.index() + 1));
-        Self { matching: slots.clone(), ends: vec![0; length] }
+impl<'a> DeviceWalk<'a> {
+    /// Finds the device's part of every rank's prefix.
+    pub(crate) fn run(
+        shelf: &'a Shelf,
+        hashes: &'a [SequenceHash],
+        slots: usize,
+        era: u8,
+        found: &'a mut Prefixes,
+    ) {
+        found.reset(slots);
+        let mut walk = Self { shelf, hashes, found, era, at: 0, is_over: slots == 0 };
+        while !walk.is_over && walk.at < hashes.len() {
+            let head = hashes[walk.at];
+            let Some(matched) = shelf.heads.find(head, |run| walk.visit(run)) else { break };
+            walk.at += matched;
+        }
+        let end = walk.at as u32;
+        walk.found.end_matching(end);
     }
 
-    fn run(mut self, holders: &Holders, hashes: &[SequenceHash]) -> Vec<u32> {
-        let mut block = 0;
-        for sequence in hashes {
-            let mut ended = |slot: RankSlot| self.ends[slot.index()] = block;
-            match holders.get(*sequence) {
-                None => break,
-                Some(SlotSet::One(only)) => self.matching.retain_only(*only, &mut ended),
-                Some(SlotSet::Many(bits)) => self.matching.retain_common(bits, &mut ended),
+    /// Matches one run; `None` if it begins with another block.
+    fn visit(&mut self, run: RunId) -> Option<usize> {
+        let runs = &self.shelf.runs;
+        loop {
+            let state = runs.state(run);
+            let place = runs.place(run);
+            let rest = &self.hashes[self.at..];
+            let len = rest.len().min(state.len() as usize);
+            let matched = matched_blocks(self.shelf, place, &rest[..len]);
+            if matched == 0 {
+                if runs.is_still(run, state) {
+                    return None;
+                }
+                continue;
             }
-            if self.matching.is_empty() {
-                break;
+            self.found.save();
+            self.narrow(state.holder(), matched as u32);
+            if runs.is_still(run, state) {
+                if place.era() != self.era {
+                    runs.mark(run, place, self.era);
+                }
+                return Some(matched);
             }
-            block += 1;
+            self.found.restore(self.at == 0);
+            self.is_over = false;
         }
-        self.matching.for_each(|slot| self.ends[slot.index()] = block);
-        self.ends
+    }
+
+    fn narrow(&mut self, holder: Holder, matched: u32) {
+        let Held::Segments(cell) = holder.held() else {
+            self.keep(holder, 0);
+            return;
+        };
+        let cells = &self.shelf.runs.cells;
+        let mut start = 0;
+        for segment in SegmentCells::of(cells, cell, Tier::Device).iter(cells) {
+            self.keep(segment.holder, start);
+            start = segment.end;
+            if start >= matched || self.is_over {
+                return;
+            }
+        }
+        self.keep(Holder::NOBODY, start);
+    }
+
+    /// Keeps the ranks of a set; the others' prefixes end so many blocks behind the run's head.
+    fn keep(&mut self, holder: Holder, offset: u32) {
+        let end = self.at as u32 + offset;
+        let found = &mut *self.found;
+        self.is_over = match holder.held() {
+            Held::Nobody | Held::Segments(_) => found.retain(end, |_| 0),
+            Held::One(only) => {
+                let (word, bit) = (only.index() / 64, 1 << (only.get() % 64));
+                found.retain(end, |at| if at == word { bit } else { 0 })
+            }
+            Held::Two(left, right) => found.retain(end, |at| {
+                let bit =
+                    |slot: kvroute_core::RankSlot| u64::from(slot.index() / 64 == at) << (slot.get() % 64);
+                bit(left) | bit(right)
+            }),
+            Held::Set(cell) => {
+                let cells = &self.shelf.runs.cells;
+                let words = words_at(cells, cell) as usize;
+                found.retain(end, |at| if at < words { cells.get(cell + HEADER + at as u32) } else { 0 })
+            }
+        };
     }
 }
 
-/// The block behind the last one that this tier adds to a prefix that ended at `start`.
-fn continue_on(holders: &Holders, hashes: &[SequenceHash], slot: RankSlot, start: usize) -> usize {
-    if holders.is_empty() {
-        return start;
+/// Leading blocks of the prompt that are those of the run. Hashes are chained: once they differ, they stay so.
+pub(crate) fn matched_blocks(shelf: &Shelf, place: RunPlace, prompt: &[SequenceHash]) -> usize {
+    let equal = |at: usize| shelf.runs.hash(place, at as u32) == prompt[at];
+    if prompt.is_empty() {
+        return 0;
     }
-    let holds = |sequence: &&SequenceHash| holders.get(**sequence).is_some_and(|set| set.contains(slot));
-    start + hashes[start..].iter().take_while(holds).count()
+    if equal(prompt.len() - 1) {
+        return prompt.len();
+    }
+    if !equal(0) {
+        return 0;
+    }
+    // Blocks before `low` are equal, the one at `high` is not. Several probes at once hide each other's latency.
+    let (mut low, mut high) = (1, prompt.len() - 1);
+    while high - low > 8 {
+        let step = (high - low) / 4;
+        let probes = [low + step, low + 2 * step, low + 3 * step].map(|at| (at, equal(at)));
+        for (at, is_equal) in probes {
+            if is_equal {
+                low = at + 1;
+            } else {
+                high = high.min(at);
+            }
+        }
+    }
+    while low < high && equal(low) {
+        low += 1;
+    }
+    low
 }

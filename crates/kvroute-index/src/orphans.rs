@@ -31,6 +31,9 @@ pub(crate) struct Orphans {
 // === impl Orphans ===
 
 impl Orphans {
+    /// What one waiting block takes, its places in three maps included.
+    pub(crate) const BYTES: usize = 256;
+
     /// Sets a block aside; false if it waits already, in this very form.
     pub(crate) fn insert(&mut self, id: EngineBlock, parent: EngineKey, content: BlockHash) -> bool {
         if let Some(known) = self.blocks.get(&id) {

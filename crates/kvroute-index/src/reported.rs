@@ -3,185 +3,335 @@
 //! A block's sequence follows from its parent's and its own tokens, so every event is understood with what
 //! its rank said before. Holes stay exact because each block is held by itself: taking one out of the middle
 //! shortens the prefix there, and the blocks behind count again once it returns.
+//!
+//! The same name stored again changes nothing, and one removal ends it. An engine that computed a block a second
+//! time may hold it twice under one name and announce that one of the two left; but engines also repeat what is
+//! known without holding it twice, and the events of both look the same. Believing the removal costs a prefix
+//! that is there; not believing it would credit one that is not.
+//!
+//! Writers come one at a time; lookups take no lock and wait for nobody.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use kvroute_core::{
-    BlockHash, BlockSize, Blocks, EngineHash, KvEvent, Namespace, PrefixHasher, PromptBlocks, RankSlot,
-    SequenceHash, StoredBlocks, Tier,
+    BlockHash, BlockSize, Blocks, KvEvent, PromptBlocks, RankSlot, Removal, RemovalCause, SequenceHash,
+    StoredBlocks, Tier,
 };
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::engine_key::{EngineBlock, EngineKey};
-use crate::rank::{RankBlocks, TierHolders};
-use crate::slot_set::SlotBits;
-use crate::{Applied, CachedPrefix, lookup};
+use crate::board::Board;
+use crate::cells::CHUNK;
+use crate::change::Change;
+use crate::engine_key::EngineKey;
+use crate::holder::Holder;
+use crate::lookup::DeviceWalk;
+use crate::lookup_tiers::TierWalk;
+use crate::shelf::Shelf;
+use crate::storing::Behind;
+use crate::writer::Writer;
+use crate::{Applied, ExportedBlock, Prefixes, RankExport};
 
-/// What the ranks of one pool hold, by their own events.
-#[derive(Clone, Debug)]
-pub struct ReportedIndex {
-    ranks: Vec<RankBlocks>,
-    holders: TierHolders,
-    orphan_limit: usize,
+/// What an index may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexOptions {
+    /// Hard budget of this index in bytes, everything included; at least [`IndexOptions::MIN_BYTES`].
+    pub bytes: usize,
+    /// Blocks without a known parent that each rank may set aside.
+    pub orphan_limit: usize,
 }
 
-/// What stands before the next block of an event.
-#[derive(Clone, Copy)]
-enum Parent {
-    /// The root of a namespace, or a block whose sequence is known.
-    Known(PrefixHasher),
-    /// A block that was never reported, or left since.
-    Unknown(EngineKey),
+/// What the ranks of one pool hold.
+#[derive(Debug)]
+pub struct ReportedIndex {
+    shelf: Shelf,
+    board: Board,
+    writer: Mutex<Writer>,
+    /// Told when a rank's blocks were all forgotten.
+    drained: Condvar,
+    /// What [`crate::run::RunPlace`] is marked with.
+    era: AtomicU64,
+    bytes: AtomicUsize,
+    /// Copies on lower tiers, all ranks together.
+    lower: AtomicUsize,
+}
+
+// === impl IndexOptions ===
+
+impl IndexOptions {
+    /// The smallest budget; a smaller one counts as this.
+    pub const MIN_BYTES: usize = 1 << 20;
+}
+
+impl Default for IndexOptions {
+    fn default() -> Self {
+        Self { bytes: 1 << 30, orphan_limit: 4096 }
+    }
 }
 
 // === impl ReportedIndex ===
 
 impl ReportedIndex {
-    /// Blocks without a parent that a rank may set aside: 65,536 tokens at 16 a block, in less than a megabyte.
-    pub const ORPHAN_LIMIT: usize = 4096;
-
     /// An empty index.
-    pub fn new() -> Self {
-        Self::with_orphan_limit(Self::ORPHAN_LIMIT)
-    }
-
-    /// An empty index whose ranks each set aside at most so many blocks without a parent.
-    pub fn with_orphan_limit(orphan_limit: usize) -> Self {
-        Self { ranks: Vec::new(), holders: TierHolders::default(), orphan_limit }
+    pub fn new(options: IndexOptions) -> Self {
+        let budget = options.bytes.max(IndexOptions::MIN_BYTES);
+        let most_chunks = Holder::CELL_LIMIT as usize / CHUNK;
+        let chunks = (budget / 4 * 3 / (CHUNK * 8) + 16).min(most_chunks);
+        let shelf = Shelf::new(chunks);
+        let base = size_of::<Self>() + shelf.runs.directory_bytes() + Board::bytes();
+        let writer = Writer::new(&shelf, budget, base, options.orphan_limit);
+        let bytes = AtomicUsize::new(writer.bytes());
+        let (board, drained, era, lower) =
+            (Board::new(), Condvar::new(), AtomicU64::new(0), AtomicUsize::new(0));
+        Self { shelf, board, writer: Mutex::new(writer), drained, era, bytes, lower }
     }
 
     /// Applies one event of a rank. Events of one rank come in the order in which its engine sent them.
-    pub fn apply(&mut self, slot: RankSlot, event: &KvEvent) -> Applied {
+    /// `gone` hears of every block that a rank holds on no tier any more, evictions for the budget included; it
+    /// is called after the change and may use the index.
+    pub fn apply(&self, slot: RankSlot, event: &KvEvent, gone: &mut impl FnMut(Removal)) -> Applied {
         match event {
-            KvEvent::Stored(stored) => self.store(slot, stored),
-            KvEvent::Removed { hashes, tier } => self.remove(slot, hashes, *tier),
-            KvEvent::Moved { .. } => Applied { unknown: 1, ..Applied::default() },
-            KvEvent::Cleared => Applied { removed: self.clear(slot).get(), ..Applied::default() },
+            KvEvent::Stored(stored) => self.apply_stored(slot, stored, gone),
+            KvEvent::Removed { hashes, tier } => self.change(slot, RemovalCause::Evicted, gone, |change| {
+                change.remove(*tier, hashes.iter().map(EngineKey::from));
+            }),
+            KvEvent::Moved { hash, from, to } => self.change(slot, RemovalCause::Evicted, gone, |change| {
+                change.relocate(EngineKey::from(hash), *from, *to);
+            }),
+            KvEvent::Cleared => {
+                let removed = self.clear(slot, RemovalCause::Cleared, gone).get();
+                Applied { removed, ..Applied::default() }
+            }
         }
+    }
+
+    /// Stores consecutive blocks whose sequences are known already: what [`ReportedIndex::apply`] does once it
+    /// has hashed the tokens. `parent` is the engine's name of the block before the first one; without it, the
+    /// first one is at the root of its namespace.
+    pub fn store(
+        &self,
+        slot: RankSlot,
+        (block_size, tier): (BlockSize, Tier),
+        parent: Option<u64>,
+        blocks: &[ExportedBlock],
+        gone: &mut impl FnMut(Removal),
+    ) -> Applied {
+        self.change(slot, RemovalCause::Evicted, gone, |change| {
+            if !change.accept_block_size(block_size) {
+                return;
+            }
+            let Some(parent) = parent.map(EngineKey::from_raw) else {
+                change.store(tier, Behind::Nothing, blocks);
+                return;
+            };
+            match change.rank().and_then(|rank| rank.locate(parent)) {
+                Some(at) => {
+                    let behind = Behind::Block(at, self.shelf.runs.sequence(at));
+                    change.store(tier, behind, blocks);
+                }
+                None => change.import_run(tier, blocks),
+            }
+        })
     }
 
     /// Forgets every block of a rank, orphans included; keeps its block size. Returns the copies it held.
-    pub fn clear(&mut self, slot: RankSlot) -> Blocks {
-        match self.ranks.get_mut(slot.index()) {
-            Some(rank) => rank.clear(slot, &mut self.holders),
-            None => Blocks::ZERO,
-        }
+    pub fn clear(&self, slot: RankSlot, cause: RemovalCause, gone: &mut impl FnMut(Removal)) -> Blocks {
+        self.drain(slot, cause, gone)
     }
 
     /// Forgets a rank and frees what it owned. Its slot may serve another rank afterwards.
-    pub fn remove_rank(&mut self, slot: RankSlot) {
-        if let Some(rank) = self.ranks.get_mut(slot.index()) {
-            rank.clear(slot, &mut self.holders);
-            *rank = RankBlocks::default();
+    pub fn remove_rank(&self, slot: RankSlot, gone: &mut impl FnMut(Removal)) {
+        self.drain(slot, RemovalCause::WorkerGone, gone);
+        let mut writer = self.lock(slot);
+        if writer.forget_rank(slot) {
+            self.board.write(slot, Blocks::ZERO, Blocks::ZERO, None);
         }
+        self.note_totals(&writer);
+    }
+
+    /// Notes that a rank without events holds the leading blocks of a prompt, on its device. Blocks are named by
+    /// their own sequence hashes; those that are held already count as duplicates.
+    pub fn hold(
+        &self,
+        slot: RankSlot,
+        block_size: BlockSize,
+        hashes: &[SequenceHash],
+        gone: &mut impl FnMut(Removal),
+    ) -> Applied {
+        let named = |hash: &SequenceHash| ExportedBlock { engine_key: hash.get(), sequence: *hash };
+        let blocks: Vec<ExportedBlock> = hashes.iter().map(named).collect();
+        self.store(slot, (block_size, Tier::Device), None, &blocks, gone)
+    }
+
+    /// Takes blocks back that [`ReportedIndex::hold`] noted, in any order.
+    pub fn release(
+        &self,
+        slot: RankSlot,
+        hashes: &[SequenceHash],
+        gone: &mut impl FnMut(Removal),
+    ) -> Applied {
+        self.change(slot, RemovalCause::Forgotten, gone, |change| {
+            change.remove(Tier::Device, hashes.iter().map(|hash| EngineKey::from_raw(hash.get())));
+        })
+    }
+
+    /// True if a rank holds a block, on whichever tier. Immediate for blocks that were noted by
+    /// [`ReportedIndex::hold`]; a reported block may need a search through all that the rank holds, and writers
+    /// wait for that.
+    pub fn holds(&self, slot: RankSlot, hash: SequenceHash) -> bool {
+        self.writer.lock().holds(&self.shelf, slot, hash)
     }
 
     /// Distinct blocks that a rank holds on its device.
     pub fn blocks(&self, slot: RankSlot) -> Blocks {
-        self.rank(slot).map_or(Blocks::ZERO, |rank| rank.held(Tier::Device))
+        self.board.blocks(slot)
     }
 
     /// Blocks of a rank that wait for their parent.
     pub fn orphans(&self, slot: RankSlot) -> Blocks {
-        self.rank(slot).map_or(Blocks::ZERO, RankBlocks::waiting)
+        self.board.orphans(slot)
     }
 
     /// Block size that a rank's events showed; `None` before the first one.
     pub fn block_size(&self, slot: RankSlot) -> Option<BlockSize> {
-        self.rank(slot).and_then(RankBlocks::block_size)
+        self.board.block_size(slot)
     }
 
-    /// Replaces `out` by the cached prefix of `prompt` on each of `slots`, in their order.
+    /// Bytes that the structure occupies, never above the budget. Memory that lookups may read is kept for reuse
+    /// when blocks leave; tables of names are given back.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Finds the cached prefix of a prompt on every rank. Takes no lock, and waits for no writer.
     ///
-    /// A rank whose blocks have another size than the prompt's gets nothing: ask once a distinct size.
-    pub fn cached_prefixes(&self, prompt: &PromptBlocks, slots: &[RankSlot], out: &mut Vec<CachedPrefix>) {
-        let mut comparable = SlotBits::default();
-        for slot in slots {
-            if self.block_size(*slot) == Some(prompt.block_size()) {
-                comparable.insert(*slot);
-            }
+    /// A block's identity contains its size, so a rank whose blocks have another size than the prompt's has an
+    /// empty prefix: ask once a distinct size.
+    pub fn cached_prefixes(&self, prompt: &PromptBlocks, found: &mut Prefixes) {
+        let era = self.era.load(Relaxed) as u8;
+        if self.lower.load(Relaxed) == 0 {
+            DeviceWalk::run(&self.shelf, prompt.hashes(), self.board.slots(), era, found);
+        } else {
+            TierWalk::run(&self.shelf, prompt.hashes(), self.board.slots(), era, found);
         }
-        lookup::cached_prefixes(&self.holders, prompt.hashes(), slots, &comparable, out);
     }
 
-    fn store(&mut self, slot: RankSlot, event: &StoredBlocks) -> Applied {
+    /// Everything that one rank holds, for a snapshot. Blocks that wait for their parent are not part of it.
+    pub fn export(&self, slot: RankSlot) -> RankExport {
+        self.lock(slot).export(&self.shelf, slot)
+    }
+
+    /// Stores what [`ReportedIndex::export`] gave, beside what the rank holds already.
+    pub fn import(&self, slot: RankSlot, export: &RankExport, gone: &mut impl FnMut(Removal)) -> Applied {
+        let Some(block_size) = export.block_size else { return Applied::default() };
+        self.change(slot, RemovalCause::Evicted, gone, |change| {
+            if change.accept_block_size(block_size) {
+                change.import(export);
+            }
+        })
+    }
+
+    fn apply_stored(&self, slot: RankSlot, event: &StoredBlocks, gone: &mut impl FnMut(Removal)) -> Applied {
         let block_tokens = event.block_size.get() as usize;
-        let is_complete = event.hashes.len().checked_mul(block_tokens) == Some(event.tokens.len());
-        self.make_room_for(slot);
-        let rank = &mut self.ranks[slot.index()];
-        if !is_complete || !rank.accept_block_size(event.block_size) {
+        if event.hashes.len().checked_mul(block_tokens) != Some(event.tokens.len()) {
             return Applied { rejected: 1, ..Applied::default() };
         }
-        let mut applied = Applied::default();
-        let mut parent = Parent::of(event, rank);
-        for (hash, tokens) in event.hashes.iter().zip(event.tokens.chunks_exact(block_tokens)) {
-            let block = EngineBlock { tier: event.tier, key: EngineKey::from(hash) };
-            let content = BlockHash::of(tokens);
-            parent = match parent.child(block.key, content, rank) {
-                Ok(sequence) => {
-                    rank.store(slot, block, sequence, &mut self.holders, &mut applied);
-                    Parent::Known(PrefixHasher::after(sequence))
-                }
-                Err(unknown) => {
-                    rank.set_aside(block, unknown, content, self.orphan_limit, &mut applied);
-                    Parent::Unknown(block.key)
-                }
-            };
-        }
+        let contents: Vec<BlockHash> = event.tokens.chunks_exact(block_tokens).map(BlockHash::of).collect();
+        self.change(slot, RemovalCause::Evicted, gone, |change| {
+            if change.accept_block_size(event.block_size) {
+                change.store_event(event, &contents);
+            }
+        })
+    }
+
+    fn change(
+        &self,
+        slot: RankSlot,
+        cause: RemovalCause,
+        gone: &mut impl FnMut(Removal),
+        work: impl FnOnce(&mut Change<'_>),
+    ) -> Applied {
+        let mut writer = self.lock(slot);
+        let mut change = Change::new(&self.shelf, &mut writer, slot, cause);
+        work(&mut change);
+        let Change { applied, gone: removals, others, .. } = change;
+        others.into_iter().for_each(|other| self.note_rank(&writer, other));
+        self.note_rank(&writer, slot);
+        self.note_totals(&writer);
+        drop(writer);
+        removals.into_iter().for_each(gone);
         applied
     }
 
-    fn remove(&mut self, slot: RankSlot, hashes: &[EngineHash], tier: Tier) -> Applied {
-        let mut applied = Applied::default();
-        let Some(rank) = self.ranks.get_mut(slot.index()) else {
-            applied.unknown = hashes.len() as u64;
-            return applied;
-        };
-        for hash in hashes {
-            let block = EngineBlock { tier, key: EngineKey::from(hash) };
-            rank.remove(slot, block, &mut self.holders, &mut applied);
+    /// Forgets a rank's blocks, one shard of names at a time, so that other ranks' writers get their turn.
+    fn drain(&self, slot: RankSlot, cause: RemovalCause, gone: &mut impl FnMut(Removal)) -> Blocks {
+        let Some(drain) = self.lock(slot).start_drain(slot) else { return Blocks::ZERO };
+        let mut draining = Draining { index: self, slot, cause, drain };
+        let mut copies = 0;
+        while let Some((some, removals)) = draining.step() {
+            copies += some;
+            removals.into_iter().for_each(&mut *gone);
         }
-        applied
+        Blocks::new(copies)
     }
 
-    fn rank(&self, slot: RankSlot) -> Option<&RankBlocks> {
-        self.ranks.get(slot.index())
+    /// The writer, once nobody is forgetting the rank's blocks.
+    fn lock(&self, slot: RankSlot) -> MutexGuard<'_, Writer> {
+        let mut writer = self.writer.lock();
+        while writer.rank(slot).is_some_and(|rank| rank.is_draining) {
+            self.drained.wait(&mut writer);
+        }
+        writer
     }
 
-    fn make_room_for(&mut self, slot: RankSlot) {
-        if slot.index() >= self.ranks.len() {
-            self.ranks.resize_with(slot.index() + 1, RankBlocks::default);
-        }
+    fn note_rank(&self, writer: &Writer, slot: RankSlot) {
+        let Some(rank) = writer.rank(slot) else { return };
+        self.board.write(slot, rank.held(Tier::Device), rank.orphans.len(), rank.block_size);
+    }
+
+    fn note_totals(&self, writer: &Writer) {
+        self.era.store(u64::from(writer.store.era), Relaxed);
+        self.bytes.store(writer.bytes(), Relaxed);
+        self.lower.store(writer.lower, Relaxed);
     }
 }
 
 impl Default for ReportedIndex {
     fn default() -> Self {
-        Self::new()
+        Self::new(IndexOptions::default())
     }
 }
 
-// === impl Parent ===
+/// A rank whose blocks are being forgotten. Dropping it forgets the rest, so that the rank is usable again
+/// whatever happens to the caller.
+struct Draining<'a> {
+    index: &'a ReportedIndex,
+    slot: RankSlot,
+    cause: RemovalCause,
+    drain: crate::transfer::Drain,
+}
 
-impl Parent {
-    /// The parent of an event's first block: only at the root do salt and adapter count, since every further
-    /// block inherits them through the chain.
-    fn of(event: &StoredBlocks, rank: &RankBlocks) -> Self {
-        let Some(hash) = &event.parent else {
-            let namespace = Namespace::new(event.salt.as_deref(), event.adapter.as_deref());
-            return Self::Known(PrefixHasher::root(namespace));
-        };
-        let key = EngineKey::from(hash);
-        match rank.sequence_of(key) {
-            Some(sequence) => Self::Known(PrefixHasher::after(sequence)),
-            None => Self::Unknown(key),
-        }
+// === impl Draining ===
+
+impl Draining<'_> {
+    fn step(&mut self) -> Option<(u64, Vec<Removal>)> {
+        let mut writer = self.index.writer.lock();
+        let mut change = Change::new(&self.index.shelf, &mut writer, self.slot, self.cause);
+        let copies = self.drain.step(&mut change)?;
+        let removals = change.gone;
+        self.index.note_totals(&writer);
+        Some((copies, removals))
     }
+}
 
-    /// The sequence of the next block, or the parent that must be known first. A block that the rank holds
-    /// already needs no parent to be understood.
-    fn child(self, key: EngineKey, content: BlockHash, rank: &RankBlocks) -> Result<SequenceHash, EngineKey> {
-        match self {
-            Self::Known(mut hasher) => Ok(hasher.push(content)),
-            Self::Unknown(parent) => rank.sequence_of(key).ok_or(parent),
+impl Drop for Draining<'_> {
+    fn drop(&mut self) {
+        while self.step().is_some() {}
+        let mut writer = self.index.writer.lock();
+        if let Some(rank) = writer.rank_mut(self.slot) {
+            rank.is_draining = false;
         }
+        self.index.note_rank(&writer, self.slot);
+        self.index.drained.notify_all();
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kvroute_funnel::{Closing, FunnelSink, Judgement, Opening};
+use kvroute_core::Tokens;
+use kvroute_funnel::{Closing, DeliveryReason, FunnelSink, Judgement, Opening};
 
 use crate::phase::PhaseMetrics;
 use crate::worker::RankHandles;
@@ -30,9 +31,13 @@ impl FunnelSink for AttemptMetrics {
 
     fn judged(&self, judgement: &Judgement) {
         self.phase.judged(judgement);
-        if let (Some(predicted), Some(reused)) = (judgement.predicted, judgement.reused) {
-            self.rank.compared(predicted, reused);
+        if let Some(delivery) = &judgement.delivery {
+            self.rank.compared(delivery);
         }
+    }
+
+    fn undelivered(&self, reason: DeliveryReason, tokens: Tokens) {
+        self.phase.undelivered(reason, tokens);
     }
 
     fn closed(&self, closing: &Closing) {

@@ -6,19 +6,24 @@
 mod attempt;
 mod decision;
 mod funnel;
+mod index;
+mod ledger;
 mod process;
 mod request;
 mod source;
 mod worker;
 
 use kvroute_core::Phase;
-use kvroute_funnel::{Close, ReportOutcome, UncountedReason};
+use kvroute_funnel::{Close, DeliveryReason, LossStage, ReportOutcome, UncountedReason};
 
 use crate::{
-    Endpoint, EventKind, ReplayOutcome, RequestOutcome, SourceState, Stage, WorkerState, WorkerType,
+    Endpoint, EventKind, RejectReason, ReplayOutcome, RequestOutcome, SourceState, Stage, WorkerState,
+    WorkerType,
 };
 
-pub(crate) use self::{attempt::*, decision::*, funnel::*, process::*, request::*, source::*, worker::*};
+pub(crate) use self::{
+    attempt::*, decision::*, funnel::*, index::*, ledger::*, process::*, request::*, source::*, worker::*,
+};
 
 /// One metric family.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +99,10 @@ pub const CATALOGUE: &[&Row] = &[
     &REUSE_REPORTS,
     &REPORTED_INPUT,
     &EXPECTED_INPUT,
+    &REUSE_LOST,
+    &REUSE_SURPLUS,
+    &COMPARED_PREDICTED,
+    &COMPARED_REPORTED,
     &UNCACHED_PREFILL,
     &UNCOUNTED_ATTEMPTS,
     // Attempts.
@@ -126,15 +135,22 @@ pub const CATALOGUE: &[&Row] = &[
     &LAST_INTER_TOKEN_SECONDS,
     &WORKER_PREDICTED,
     &WORKER_REPORTED,
-    // Index sources.
+    // The index and its sources.
+    &INDEX_BYTES,
+    &BUDGET_EVICTIONS,
     &SOURCE_STATE,
     &INDEX_BLOCKS,
+    &BLOCKS_REJECTED,
     &EVENT_LAG_SECONDS,
     &INDEX_EVENTS,
     &INDEX_GAPS,
     &MISSED_BATCHES,
     &INDEX_REPLAYS,
     &INDEX_RESTARTS,
+    &REMEMBERED_BLOCKS,
+    &REMEMBERED_EVICTED,
+    &REMEMBERED_FALLBACKS,
+    &REMEMBERED_OUTPUT_BATCHES,
     // The process.
     &BUILD_INFO,
     &PROCESS_CPU_SECONDS,

@@ -72,6 +72,20 @@ closed_label! {
 }
 
 closed_label! {
+    /// Why the index could not take a block as it was announced.
+    RejectReason {
+        /// Its parent is unknown; it waits aside and counts for no prompt.
+        Orphaned = "orphaned",
+        /// It waited for its parent, and the rank had as many such blocks as it may.
+        Dropped = "dropped",
+        /// Its hash named another block before: a clear was missed.
+        Conflicting = "conflicting",
+        /// Its whole event contradicts itself, or its event or prompt the rank's block size. Counted in those.
+        Rejected = "rejected",
+    }
+}
+
+closed_label! {
     /// Part of a request's way to its worker.
     Stage {
         /// Body read until the prompt is tokenized.

@@ -10,8 +10,8 @@ use crate::exposition::Exposition;
 use crate::families::Families;
 use crate::totals::Totals;
 use crate::{
-    MetricsError, MetricsOptions, OverheadMetrics, PoolLabels, PoolMetrics, RankMetrics, RequestCounters,
-    SourceMetrics, SourceState, StageMetrics, WorkerMetrics, WorkerState, WorkerType,
+    MetricsError, MetricsOptions, OverheadMetrics, PoolLabels, PoolMetrics, RankMetrics, RememberedMetrics,
+    RequestCounters, SourceMetrics, SourceState, StageMetrics, WorkerMetrics, WorkerState, WorkerType,
 };
 
 /// One router's metrics, with a registry of their own. Cheap to clone; clones are the same metrics.
@@ -77,7 +77,12 @@ impl Metrics {
         RankMetrics::new(&self.families, rank, worker_type)
     }
 
-    /// Handles of a rank's index source.
+    /// Handles of a rank whose cache is only remembered.
+    pub fn remembered(&self, rank: &WorkerRank) -> RememberedMetrics {
+        RememberedMetrics::new(&self.families, rank)
+    }
+
+    /// Handles of a rank's event source.
     pub fn source(&self, rank: &WorkerRank, state: SourceState) -> SourceMetrics {
         SourceMetrics::new(&self.families, rank, state)
     }

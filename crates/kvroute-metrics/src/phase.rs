@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use kvroute_core::{ModelName, Phase};
+use kvroute_core::{ModelName, Phase, Tokens};
 use kvroute_funnel::{
-    CachedStages, Close, Closing, Count, Judgement, Opening, ReportOutcome, UncountedReason,
+    CachedStages, Close, Closing, Count, DeliveryReason, Judgement, Opening, ReportOutcome, UncountedReason,
 };
 use prometheus::{Histogram, IntCounter};
 
+use crate::delivery::{self, DeliveryCounters};
 use crate::families::Families;
 use crate::series::Scope;
 use crate::totals::Totals;
@@ -21,6 +22,7 @@ pub(crate) struct PhaseMetrics {
     model: ModelName,
     input: OnceLock<(Histogram, Scope)>,
     cached: OnceLock<(CachedCounters, Scope)>,
+    delivery: OnceLock<DeliveryCounters>,
     reused: IntCounter,
     outcomes: [IntCounter; ReportOutcome::ALL.len()],
     reported_input: IntCounter,
@@ -59,6 +61,7 @@ impl PhaseMetrics {
             model: model.clone(),
             input: OnceLock::new(),
             cached: OnceLock::new(),
+            delivery: OnceLock::new(),
             reused: scope.hold(&families.worker_reused, pair),
             outcomes: ReportOutcome::ALL
                 .map(|outcome| scope.hold(&families.reuse_reports, with(outcome.as_str()))),
@@ -82,9 +85,12 @@ impl PhaseMetrics {
         input
     }
 
-    /// Makes A, F2 and F3 exist at zero.
+    /// Makes A, F2, F3 and the delivery stage exist at zero.
     pub(crate) fn show_cached(&self) {
         self.cached();
+        if delivery::covers(self.phase) {
+            self.delivery();
+        }
     }
 
     pub(crate) fn opened(&self, opening: &Opening) {
@@ -111,6 +117,13 @@ impl PhaseMetrics {
         if let Some(uncached) = judgement.uncached() {
             self.uncached_prefill.inc_by(uncached.get());
         }
+        if let Some(delivery) = &judgement.delivery {
+            self.delivery().compared(delivery);
+        }
+    }
+
+    pub(crate) fn undelivered(&self, reason: DeliveryReason, tokens: Tokens) {
+        self.delivery().undelivered(reason, tokens);
     }
 
     pub(crate) fn closed(&self, closing: &Closing) {
@@ -131,6 +144,10 @@ impl PhaseMetrics {
             (counters, scope)
         });
         cached
+    }
+
+    fn delivery(&self) -> &DeliveryCounters {
+        self.delivery.get_or_init(|| DeliveryCounters::new(&self.families, self.phase, &self.model))
     }
 
     fn labels(&self) -> [&str; 2] {

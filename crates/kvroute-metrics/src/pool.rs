@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use prometheus::IntCounter;
 
 use crate::families::Families;
+use crate::index::IndexMetrics;
 use crate::phase::PhaseMetrics;
 use crate::series::Scope;
 use crate::totals::Totals;
@@ -37,6 +38,7 @@ pub struct PoolMetrics {
     phases: [OnceLock<Arc<PhaseMetrics>>; Phase::ALL.len()],
     requests: Arc<RequestCounters>,
     decisions: Vec<(&'static str, IntCounter)>,
+    index: OnceLock<IndexMetrics>,
     series: Mutex<Scope>,
 }
 
@@ -69,6 +71,7 @@ impl PoolMetrics {
             phases: Default::default(),
             requests: Arc::new(RequestCounters::new(families, labels.model.as_str())),
             decisions,
+            index: OnceLock::new(),
             series: Mutex::new(scope),
         };
         for &phase in labels.phases {
@@ -81,9 +84,10 @@ impl PoolMetrics {
         pool
     }
 
-    /// Makes the cached stages exist at zero in every phase of the pool. To be called when the first rank
-    /// gets an index source: until then they are absent, not zero.
+    /// Makes the cached stages and the delivery losses exist at zero in every phase of the pool, and the index's
+    /// own families. To be called when the first rank gets an index source: until then they are absent, not zero.
     pub fn index_view_exists(&self) {
+        self.index();
         for metrics in self.phases.iter().filter_map(OnceLock::get) {
             metrics.show_cached();
         }
@@ -117,6 +121,20 @@ impl PoolMetrics {
         if overlap.selected < overlap.best {
             self.totals.overlap_lost(WorkerType::of_phase(phase), overlap.best - overlap.selected);
         }
+    }
+
+    /// Shows how much memory the pool's index occupies.
+    pub fn set_index_bytes(&self, bytes: usize) {
+        self.index().set_bytes(bytes);
+    }
+
+    /// Counts copies that the index forgot to stay within its budget.
+    pub fn index_budget_evicted(&self, copies: u64) {
+        self.index().budget_evicted(copies);
+    }
+
+    fn index(&self) -> &IndexMetrics {
+        self.index.get_or_init(|| IndexMetrics::new(&self.families, &self.model))
     }
 
     fn phase(&self, phase: Phase) -> &Arc<PhaseMetrics> {

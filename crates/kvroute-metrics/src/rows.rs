@@ -17,3 +17,11 @@ pub const REPORTED_INPUT: &Row = &catalogue::REPORTED_INPUT;
 pub const BOOKINGS: &Row = &catalogue::BOOKINGS;
 /// Attempts that are over.
 pub const ATTEMPTS: &Row = &catalogue::ATTEMPTS;
+/// Tokens lost between two stages of the funnel, by stage and reason.
+pub const REUSE_LOST: &Row = &catalogue::REUSE_LOST;
+/// Tokens of which a later stage had more than the earlier one.
+pub const REUSE_SURPLUS: &Row = &catalogue::REUSE_SURPLUS;
+/// What the index promised, of the attempts that were compared.
+pub const COMPARED_PREDICTED: &Row = &catalogue::COMPARED_PREDICTED;
+/// What the workers reused, of the same attempts.
+pub const COMPARED_REPORTED: &Row = &catalogue::COMPARED_REPORTED;

@@ -1,5 +1,6 @@
 //! The metrics of one rank's index source. Only a rank that has a source has this handle.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kvroute_core::{Blocks, WorkerRank};
@@ -8,13 +9,23 @@ use prometheus::{Gauge, IntCounter, IntGauge};
 use crate::families::Families;
 use crate::series::Scope;
 use crate::worker::StateGauges;
-use crate::{EventKind, ReplayOutcome, SourceState};
+use crate::{EventKind, RejectReason, ReplayOutcome, SourceState};
 
 /// Handles of one source; dropping it removes the series.
 #[derive(Debug)]
 pub struct SourceMetrics {
+    families: Arc<Families>,
+    rank: WorkerRank,
     state: StateGauges<{ SourceState::VALUES.len() }>,
     blocks: IntGauge,
+    stream: OnceLock<StreamMetrics>,
+    _series: Scope,
+}
+
+/// What only an event stream has: absent, not zero, where the rank is remembered.
+#[derive(Debug)]
+struct StreamMetrics {
+    rejected: [IntCounter; RejectReason::VALUES.len()],
     event_lag_seconds: Gauge,
     events: [IntCounter; EventKind::VALUES.len()],
     gaps: IntCounter,
@@ -27,24 +38,24 @@ pub struct SourceMetrics {
 // === impl SourceMetrics ===
 
 impl SourceMetrics {
-    pub(crate) fn new(families: &Families, rank: &WorkerRank, state: SourceState) -> Self {
+    /// The series of the event stream exist from the start, unless the rank is remembered.
+    pub(crate) fn new(families: &Arc<Families>, rank: &WorkerRank, state: SourceState) -> Self {
         let mut scope = Scope::default();
         let dp_rank = rank.dp_rank.to_string();
         let pair = [rank.worker.as_str(), &dp_rank];
-        let with = |last: &'static str| [pair[0], pair[1], last];
-        let states = SourceState::ALL.map(|value| scope.hold(&families.source_state, with(value.as_str())));
+        let states = SourceState::ALL
+            .map(|value| scope.hold(&families.source_state, [pair[0], pair[1], value.as_str()]));
         let metrics = Self {
+            families: Arc::clone(families),
+            rank: rank.clone(),
             state: StateGauges::new(states),
             blocks: scope.hold(&families.index_blocks, pair),
-            event_lag_seconds: scope.hold(&families.event_lag_seconds, pair),
-            events: EventKind::ALL.map(|kind| scope.hold(&families.index_events, with(kind.as_str()))),
-            gaps: scope.hold(&families.index_gaps, pair),
-            missed_batches: scope.hold(&families.missed_batches, pair),
-            replays: ReplayOutcome::ALL
-                .map(|outcome| scope.hold(&families.index_replays, with(outcome.as_str()))),
-            restarts: scope.hold(&families.index_restarts, pair),
+            stream: OnceLock::new(),
             _series: scope,
         };
+        if state != SourceState::Remembered {
+            metrics.stream();
+        }
         metrics.set_state(state);
         metrics
     }
@@ -59,33 +70,65 @@ impl SourceMetrics {
         self.blocks.set(blocks.get().cast_signed());
     }
 
+    /// Counts blocks (with [`RejectReason::Rejected`] events) that the index could not take as announced.
+    pub fn rejected(&self, reason: RejectReason, count: u64) {
+        self.stream().rejected[reason as usize].inc_by(count);
+    }
+
     /// Shows how old the latest live batch was when it was applied.
     pub fn set_event_lag(&self, lag: Duration) {
-        self.event_lag_seconds.set(lag.as_secs_f64());
+        self.stream().event_lag_seconds.set(lag.as_secs_f64());
     }
 
     /// Counts events of one kind.
     pub fn events(&self, kind: EventKind, count: u64) {
-        self.events[kind as usize].inc_by(count);
+        self.stream().events[kind as usize].inc_by(count);
     }
 
     /// Counts one skip of sequence numbers.
     pub fn gap(&self) {
-        self.gaps.inc();
+        self.stream().gaps.inc();
     }
 
     /// Counts batches that no replay brought back.
     pub fn missed_batches(&self, count: u64) {
-        self.missed_batches.inc_by(count);
+        self.stream().missed_batches.inc_by(count);
     }
 
     /// Counts a replay by how it ended.
     pub fn replay(&self, outcome: ReplayOutcome) {
-        self.replays[outcome as usize].inc();
+        self.stream().replays[outcome as usize].inc();
     }
 
     /// Counts one restart of the engine's event stream.
     pub fn restart(&self) {
-        self.restarts.inc();
+        self.stream().restarts.inc();
+    }
+
+    fn stream(&self) -> &StreamMetrics {
+        self.stream.get_or_init(|| StreamMetrics::new(&self.families, &self.rank))
+    }
+}
+
+// === impl StreamMetrics ===
+
+impl StreamMetrics {
+    fn new(families: &Families, rank: &WorkerRank) -> Self {
+        let mut scope = Scope::default();
+        let dp_rank = rank.dp_rank.to_string();
+        let pair = [rank.worker.as_str(), &dp_rank];
+        let with = |last: &'static str| [pair[0], pair[1], last];
+        Self {
+            rejected: RejectReason::ALL
+                .map(|reason| scope.hold(&families.blocks_rejected, with(reason.as_str()))),
+            event_lag_seconds: scope.hold(&families.event_lag_seconds, pair),
+            events: EventKind::ALL.map(|kind| scope.hold(&families.index_events, with(kind.as_str()))),
+            gaps: scope.hold(&families.index_gaps, pair),
+            missed_batches: scope.hold(&families.missed_batches, pair),
+            replays: ReplayOutcome::ALL
+                .map(|outcome| scope.hold(&families.index_replays, with(outcome.as_str()))),
+            restarts: scope.hold(&families.index_restarts, pair),
+            _series: scope,
+        }
     }
 }

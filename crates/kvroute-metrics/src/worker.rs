@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kvroute_core::{Phase, Tokens, WorkerId, WorkerLoad, WorkerRank};
+use kvroute_funnel::Delivery;
 use parking_lot::Mutex;
 use prometheus::{Gauge, IntCounter, IntGauge};
 
@@ -96,9 +97,9 @@ impl RankMetrics {
 // === impl RankHandles ===
 
 impl RankHandles {
-    pub(crate) fn compared(&self, predicted: Tokens, reported: Tokens) {
-        self.predicted.inc_by(predicted.get());
-        self.reported.inc_by(reported.get());
+    pub(crate) fn compared(&self, delivery: &Delivery) {
+        self.predicted.inc_by(delivery.predicted.get());
+        self.reported.inc_by(delivery.reported.get());
     }
 
     pub(crate) fn first_token(&self, since_headers: Duration, input: Option<Tokens>) {

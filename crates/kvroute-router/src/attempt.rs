@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use kvroute_core::{AttemptId, Tokens};
-use kvroute_funnel::{AttemptLedger, Close, ReportOutcome};
+use kvroute_funnel::{AttemptLedger, Close, Closed, ReportOutcome};
 use kvroute_metrics::{AttemptMetrics, RequestOutcome, RequestRecorder};
 use kvroute_openai::Observation;
 use tokio::time::Instant;
 
 use crate::pool::Pool;
-use crate::worker::Rank;
+use crate::promise::Promise;
+use crate::rank::Rank;
 
 /// The open books of one attempt.
 #[derive(Debug)]
@@ -21,11 +22,19 @@ pub(crate) struct Attempt {
     pool: Arc<Pool>,
     rank: Arc<Rank>,
     received: Instant,
+    promise: Promise,
+    engine_prompt: Option<u64>,
+    output: Tokens,
+    /// `None` once they are closed.
+    books: Option<Books>,
+}
+
+/// What must be given back or closed.
+#[derive(Debug)]
+struct Books {
     booking: Booked,
     ledger: AttemptLedger<AttemptMetrics>,
     recorder: RequestRecorder,
-    engine_prompt: Option<u64>,
-    prefill_done: bool,
 }
 
 /// The booking, released when it is dropped.
@@ -42,6 +51,7 @@ pub(crate) struct AttemptParams {
     pub(crate) rank: Arc<Rank>,
     pub(crate) id: AttemptId,
     pub(crate) received: Instant,
+    pub(crate) promise: Promise,
     pub(crate) ledger: AttemptLedger<AttemptMetrics>,
     pub(crate) recorder: RequestRecorder,
 }
@@ -51,10 +61,11 @@ pub(crate) struct AttemptParams {
 impl Attempt {
     /// Takes over a booking, an open ledger and the request's recorder.
     pub(crate) fn new(params: AttemptParams) -> Self {
-        let AttemptParams { pool, rank, id, received, ledger, mut recorder } = params;
+        let AttemptParams { pool, rank, id, received, promise, ledger, mut recorder } = params;
         recorder.served_by(&rank.metrics, ledger.opening().count.input());
         let booking = Booked { pool: Arc::clone(&pool), rank: Arc::clone(&rank), id };
-        Self { pool, rank, received, booking, ledger, recorder, engine_prompt: None, prefill_done: false }
+        let books = Some(Books { booking, ledger, recorder });
+        Self { pool, rank, received, promise, engine_prompt: None, output: Tokens::ZERO, books }
     }
 
     /// The rank that serves it.
@@ -67,53 +78,86 @@ impl Attempt {
         &self.pool
     }
 
-    /// The worker has the request now.
-    pub(crate) fn dispatched(&mut self) {
-        self.ledger.dispatched();
+    /// The worker has the request now; whether it took it shows in its status.
+    pub(crate) fn dispatched(&mut self, is_taken: bool) {
+        let Some(books) = &mut self.books else { return };
+        books.ledger.dispatched();
+        if is_taken {
+            self.promise.taken();
+        }
     }
 
     /// Takes what was seen in the response.
     pub(crate) fn observe(&mut self, observation: &Observation) {
+        let Some(books) = &mut self.books else { return };
         match observation {
             Observation::Content { choice } => self.content(*choice),
             Observation::Usage(counts) => {
                 if let Some(completion) = counts.completion {
-                    self.recorder.completion_tokens(Tokens::new(completion));
+                    books.recorder.completion_tokens(Tokens::new(completion));
                 }
                 if let Some(prompt) = counts.prompt {
                     self.engine_prompt = Some(prompt);
-                    self.ledger.engine_counted(prompt);
+                    books.ledger.engine_counted(prompt);
                 }
             }
             Observation::Report(report) => {
                 self.engine_prompt = report.prompt.count().or(self.engine_prompt);
-                self.ledger.report(report);
+                let judgement = books.ledger.report(report);
+                if let Some(delivery) = judgement.and_then(|judgement| judgement.delivery) {
+                    self.promise.answered(&delivery);
+                }
             }
             Observation::Finish { .. } | Observation::Error | Observation::Done => {}
         }
     }
 
     /// Closes the books.
-    pub(crate) fn finish(self, close: Close) {
-        let Self { pool, rank, booking, ledger, recorder, engine_prompt, .. } = self;
-        let input = ledger.opening().count.input();
-        drop(booking);
-        let closing = ledger.close(close);
-        recorder.finish(request_outcome(close));
-        match closing.outcome {
-            Some(ReportOutcome::Mismatched) => pool.warn_mismatch(&rank, input, engine_prompt),
-            Some(ReportOutcome::Missing) => pool.warn_missing_report(&rank),
-            _ => {}
-        }
+    pub(crate) fn finish(mut self, close: Close) {
+        self.settle(close);
     }
 
     fn content(&mut self, choice: u32) {
-        self.recorder.chunk(choice, self.received.elapsed());
-        if !self.prefill_done {
-            self.prefill_done = true;
-            self.pool.desk().first_token(self.booking.id, &self.rank);
+        let Some(books) = &mut self.books else { return };
+        books.recorder.chunk(choice, self.received.elapsed());
+        let (desk, id) = (self.pool.desk(), books.booking.id);
+        if self.output.is_zero() {
+            desk.first_token(id, &self.rank);
         }
-        self.pool.desk().output(self.booking.id, &self.rank, choice, Tokens::new(1));
+        desk.output(id, &self.rank, choice, Tokens::new(1));
+        let size = self.rank.block_size();
+        let before = size.occupied_blocks(self.output);
+        self.output += Tokens::new(1);
+        let output = size.occupied_blocks(self.output);
+        if output > before {
+            self.promise.grew(output);
+        }
+    }
+
+    fn settle(&mut self, close: Close) {
+        let Some(Books { booking, ledger, recorder }) = self.books.take() else { return };
+        let input = ledger.opening().count.input();
+        drop(booking);
+        let Closed { closing, pending } = ledger.close(close);
+        recorder.finish(request_outcome(close));
+        if close == Close::Completed {
+            self.promise.completed(closing.reused);
+        }
+        self.promise.ended();
+        if let Some(pending) = pending {
+            self.promise.clone().explain(pending);
+        }
+        match closing.outcome {
+            Some(ReportOutcome::Mismatched) => self.pool.warn_mismatch(&self.rank, input, self.engine_prompt),
+            Some(ReportOutcome::Missing) => self.pool.warn_missing_report(&self.rank),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.settle(Close::Cancelled);
     }
 }
 

@@ -3,11 +3,18 @@
 //! Ranks may have blocks of different sizes, so a prompt is hashed once a distinct size. A prompt list is looked
 //! up prompt by prompt, and summed a rank.
 
+use std::cell::RefCell;
+
 use kvroute_core::{BlockContents, BlockSize, Namespace, PromptBlocks, RankSlot};
-use kvroute_index::{CachedPrefix, ReportedIndex};
+use kvroute_index::{CachedPrefix, Prefixes, ReportedIndex};
 use kvroute_select::CachedTokens;
 
 use crate::counting::TokenizedPrompts;
+
+thread_local! {
+    /// Answers of the lookup at hand: a lookup among a thousand ranks need not allocate.
+    static FOUND: RefCell<Prefixes> = RefCell::default();
+}
 
 /// The prompts of one request, cut and hashed by every block size of the pool.
 #[derive(Debug, Default)]
@@ -45,15 +52,16 @@ impl HashedPrompts {
     /// Cached prefix of all prompts on each of `slots`, in their order, in raw tokens.
     pub(crate) fn cached_on(&self, index: &ReportedIndex, slots: &[RankSlot]) -> Vec<CachedTokens> {
         let mut totals = vec![CachedTokens::NONE; slots.len()];
-        let mut found = Vec::with_capacity(slots.len());
-        for (size, prompts) in &self.by_size {
-            for prompt in prompts {
-                index.cached_prefixes(prompt, slots, &mut found);
-                for (total, prefix) in totals.iter_mut().zip(&found) {
-                    add(total, *prefix, *size);
+        FOUND.with_borrow_mut(|found| {
+            for (size, prompts) in &self.by_size {
+                for prompt in prompts {
+                    index.cached_prefixes(prompt, found);
+                    for (total, slot) in totals.iter_mut().zip(slots) {
+                        add(total, found.of(*slot), *size);
+                    }
                 }
             }
-        }
+        });
         totals
     }
 }

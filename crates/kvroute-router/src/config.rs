@@ -35,6 +35,8 @@ pub struct PoolConfig {
     pub observe: bool,
     /// Whether prompts are tokenized and counted.
     pub count: CountMode,
+    /// What is known of the workers' caches, and how.
+    pub index: IndexConfig,
     /// Limits of one upstream call.
     pub timeouts: Timeouts,
     /// The pool's static workers.
@@ -57,6 +59,30 @@ pub enum CountMode {
     Exact,
     /// The prompt is not tokenized; only reports are taken.
     Off,
+}
+
+/// How a pool knows what its workers have cached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexConfig {
+    /// Hard limit of what the index may occupy, for all workers of a pool together.
+    pub bytes: usize,
+    /// Which source of knowledge is used.
+    pub source: IndexSource,
+    /// How long a placed prompt is remembered for a worker that tells nothing, if nobody asks for it again.
+    pub ttl: Duration,
+    /// File that keeps the index over a restart of the router; `None` starts empty.
+    pub snapshot: Option<PathBuf>,
+}
+
+/// Where knowledge of a worker's cache comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexSource {
+    /// KV events where the worker publishes them, else the router's own memory of what it placed.
+    Auto,
+    /// KV events only: a worker without them stays invisible.
+    Reported,
+    /// The router's own memory only: KV events are not followed.
+    Remembered,
 }
 
 /// Limits of one upstream call, each with an error of its own.
@@ -113,9 +139,18 @@ impl PoolConfig {
             block_size: None,
             observe: false,
             count: CountMode::Exact,
+            index: IndexConfig::default(),
             timeouts: Timeouts::default(),
             workers,
         }
+    }
+}
+
+// === impl IndexConfig ===
+
+impl Default for IndexConfig {
+    fn default() -> Self {
+        Self { bytes: 1 << 30, source: IndexSource::Auto, ttl: Duration::from_secs(120), snapshot: None }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use kvroute_core::{AttemptId, BlockSize, Tokens};
 use kvroute_funnel::CachedStages;
+use kvroute_index::ExpectedBlocks;
 use kvroute_metrics::SelectionOverlap;
 use kvroute_select::{
     BookedPrompt, Booking, CachedTokens, Candidate, Cost, CostWeights, Exclusion, LoadBook, NoCandidate,
@@ -17,7 +18,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::cached_view::HashedPrompts;
-use crate::worker::Rank;
+use crate::rank::Rank;
 
 /// The policy and the load of one pool.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub(crate) struct Desk {
 struct DeskState {
     policy: Box<dyn Policy>,
     book: LoadBook,
+    expected: ExpectedBlocks,
     random: ChaCha8Rng,
     next_attempt: u64,
     candidates: Vec<Candidate>,
@@ -74,6 +76,7 @@ impl Desk {
         let state = DeskState {
             policy,
             book: LoadBook::new(),
+            expected: ExpectedBlocks::default(),
             random: ChaCha8Rng::seed_from_u64(seed),
             next_attempt: 1,
             candidates: Vec::new(),
@@ -97,27 +100,35 @@ impl Desk {
 
     /// The attempt's first token arrived: its prefill is done.
     pub(crate) fn first_token(&self, attempt: AttemptId, rank: &Rank) {
-        self.update(rank, |book| book.first_token(attempt));
+        self.update(rank, |desk| {
+            desk.expected.done(attempt);
+            desk.book.first_token(attempt);
+        });
     }
 
     /// A choice of the attempt grew.
     pub(crate) fn output(&self, attempt: AttemptId, rank: &Rank, choice: u32, tokens: Tokens) {
-        self.update(rank, |book| book.output(attempt, choice, tokens));
+        self.update(rank, |desk| desk.book.output(attempt, choice, tokens));
     }
 
     /// The attempt is over.
     pub(crate) fn release(&self, attempt: AttemptId, rank: &Rank) {
-        self.update(rank, |book| book.release(attempt));
+        self.update(rank, |desk| {
+            desk.expected.done(attempt);
+            desk.book.release(attempt);
+        });
     }
 
     /// The rank left the pool.
     pub(crate) fn forget(&self, rank: &Rank) {
-        self.state.lock().book.remove_slot(rank.slot);
+        let mut desk = self.state.lock();
+        desk.book.remove_slot(rank.slot);
+        desk.expected.remove_slot(rank.slot);
     }
 
-    fn update(&self, rank: &Rank, change: impl FnOnce(&mut LoadBook)) {
+    fn update(&self, rank: &Rank, change: impl FnOnce(&mut DeskState)) {
         let mut desk = self.state.lock();
-        change(&mut desk.book);
+        change(&mut desk);
         rank.metrics.set_load(&desk.book.load(rank.slot));
     }
 }
@@ -134,10 +145,12 @@ impl DeskState {
         for (position, rank) in question.ranks.iter().enumerate() {
             let load = self.book.load(rank.slot);
             let credit = self.policy.uses_index() && rank.has_credit();
+            let cached = if credit { question.cached_on(position) } else { CachedTokens::NONE };
             self.candidates.push(Candidate {
                 slot: rank.slot,
                 block_size: rank.block_size(),
-                cached: if credit { question.cached_on(position) } else { CachedTokens::NONE },
+                cached,
+                expected: self.expected_behind(cached.total(), question, rank),
                 load,
                 excluded: exclusion(rank),
             });
@@ -145,6 +158,18 @@ impl DeskState {
         let pick = self.policy.pick(request, &self.candidates, &mut self.costs, &mut self.random)?;
         self.policy.placed(self.candidates[pick.candidate].slot);
         Ok((pick.candidate, pick.reason))
+    }
+
+    /// Tokens behind the cached ones that an unfinished prompt is about to leave on the rank. Prompt lists are not
+    /// looked at: their cached prefix is known as a sum only.
+    fn expected_behind(&self, cached: Tokens, question: &Question<'_>, rank: &Rank) -> Tokens {
+        let size = rank.block_size();
+        let [prompt] = question.hashed.of_size(size) else { return Tokens::ZERO };
+        if !self.policy.uses_index() || self.expected.is_idle(rank.slot) {
+            return Tokens::ZERO;
+        }
+        let cached = size.complete_blocks(cached);
+        size.tokens(self.expected.prefix_after(rank.slot, prompt.hashes(), cached))
     }
 
     fn take_attempt_id(&mut self) -> AttemptId {
@@ -163,7 +188,13 @@ impl DeskState {
             .enumerate()
             .map(|(prompt, &tokens)| BookedPrompt { tokens, hashes: hashes_of(prompt) })
             .collect();
-        let prefill = question.input().saturating_sub(question.cached_on(position).total());
+        let candidate = &self.candidates[position];
+        let credited = candidate.cached.total() + candidate.expected;
+        let known = question.cached_on(position).total().max(credited);
+        let prefill = question.input().saturating_sub(known);
+        for prompt in hashed {
+            self.expected.place(attempt, rank.slot, prompt.hashes());
+        }
         let booking = Booking { prefill, block_size, prompts: &prompts, choices: question.choices };
         self.book.book(attempt, rank.slot, &booking);
         rank.metrics.set_load(&self.book.load(rank.slot));

@@ -57,7 +57,7 @@ pub(crate) async fn dispatch(mut attempt: Attempt, call: &Call) -> Result<Respon
         return Err(broke(attempt, cause));
     }
     stage.passed(started.elapsed());
-    attempt.dispatched();
+    attempt.dispatched(answer.status().is_success());
     if answer.status().is_success() && is_event_stream(&answer) {
         return Ok(stream(attempt, call, answer, deadline));
     }

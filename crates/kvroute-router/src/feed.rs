@@ -1,4 +1,4 @@
-//! Brings one rank's KV events into the index.
+//! Brings one rank's KV events into the index, and lets time pass for what is only remembered.
 //!
 //! Batches of a rank are applied in their order by one task, from a short queue: a router that cannot keep up
 //! stops reading the socket, which the engine's publisher answers by dropping, which shows as a gap and is
@@ -7,20 +7,25 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use kvroute_core::{EventBatch, KvEvent};
+use kvroute_core::{Blocks, EventBatch, KvEvent, LastMessage};
 use kvroute_engine::events::{EventFollower, SourceChange, SourceIncident, SourceUpdate};
 use kvroute_index::Applied;
-use kvroute_metrics::{EventKind, SourceMetrics};
+use kvroute_metrics::{EventKind, RejectReason, SourceMetrics};
 use tokio::sync::mpsc;
+use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
 
 use crate::pool::Pool;
-use crate::worker::Rank;
+use crate::rank::Rank;
+use crate::source::RankSource;
 
 /// Updates that may wait for the index.
 const QUEUE: usize = 256;
 
-/// Follows a rank's events until told to stop.
+/// How often time alone may change what is known: silence makes blind, and what is remembered grows old.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Keeps what is known of one rank up to date until told to stop.
 #[derive(Debug)]
 pub(crate) struct Feed {
     pool: Arc<Pool>,
@@ -35,65 +40,92 @@ impl Feed {
         Self { pool, rank }
     }
 
-    /// Runs until `stop`.
-    pub(crate) async fn run(self, follower: EventFollower, stop: CancellationToken) {
+    /// Runs until `stop`; without a follower there is only time that passes.
+    pub(crate) async fn run(self, follower: Option<EventFollower>, stop: CancellationToken) {
+        let Some(source) = &self.rank.source else { return };
+        let ticking = stop.run_until_cancelled(self.tick(source));
+        let Some(follower) = follower else {
+            let _stopped = ticking.await;
+            return;
+        };
         let (sender, mut updates) = mpsc::channel(QUEUE);
-        let following = follower.run(sender, stop);
+        let following = follower.run(sender, stop.clone());
         let applying = async {
             while let Some(update) = updates.recv().await {
-                self.take(update);
+                self.take(source, update);
             }
         };
-        tokio::join!(following, applying);
+        tokio::join!(following, applying, ticking);
     }
 
-    fn take(&self, update: SourceUpdate) {
+    async fn tick(&self, source: &RankSource) {
+        let knowledge = self.pool.knowledge();
+        let mut ticks = interval(TICK);
+        loop {
+            ticks.tick().await;
+            source.learn(knowledge.now(), |_| {});
+            if let Some(memory) = source.memory() {
+                memory.expire(knowledge);
+                self.show_size(source);
+            }
+        }
+    }
+
+    fn take(&self, source: &RankSource, update: SourceUpdate) {
+        let now = self.pool.knowledge().now();
         match update.change {
-            SourceChange::Clear => self.clear(),
-            SourceChange::Apply(batch) => self.apply(&batch),
-            SourceChange::Status(status) => self.rank.set_source(status),
-            SourceChange::Incident(incident) => self.take_incident(incident),
+            SourceChange::Clear => {
+                let mut position = source.position();
+                self.pool.knowledge().clear(self.rank.slot);
+                set_position(&mut position, None);
+                source.cleared(now);
+            }
+            SourceChange::Apply { batch, position } => self.apply(source, &batch, position),
+            SourceChange::Status(status) => source.learn(now, |trust| trust.stream(status, now)),
+            SourceChange::Incident(incident) => self.take_incident(source, incident),
         }
-        if let Some(metrics) = &self.rank.source_metrics {
-            metrics.set_blocks(self.pool.index().read().blocks(self.rank.slot));
-        }
+        self.show_size(source);
     }
 
-    fn clear(&self) {
-        let _copies = self.pool.index().write().clear(self.rank.slot);
-    }
-
-    fn apply(&self, batch: &EventBatch) {
-        let mut applied = Applied::default();
-        let mut index = self.pool.index().write();
-        for event in &batch.events {
-            applied += index.apply(self.rank.slot, event);
+    fn apply(&self, source: &RankSource, batch: &EventBatch, last: Option<LastMessage>) {
+        let knowledge = self.pool.knowledge();
+        let mut position = source.position();
+        let applied = knowledge.apply(self.rank.slot, &batch.events);
+        set_position(&mut position, last);
+        drop(position);
+        let now = knowledge.now();
+        if batch.events.contains(&KvEvent::Cleared) {
+            source.cleared(now);
         }
-        let size = index.block_size(self.rank.slot);
-        drop(index);
-        if let Some(size) = size {
+        source.learn(now, |trust| {
+            trust.heard(now);
+            trust.applied(Blocks::new(applied.stored));
+        });
+        if let Some(size) = knowledge.index().block_size(self.rank.slot) {
             self.rank.learn_block_size(size);
         }
-        if let Some(metrics) = &self.rank.source_metrics {
-            count(metrics, batch);
-            if let Some(lag) = lag_of(batch) {
-                metrics.set_event_lag(lag);
-            }
+        count(source.metrics(), batch, &applied);
+        if let Some(lag) = lag_of(batch) {
+            source.metrics().set_event_lag(lag);
         }
         self.complain(&applied, batch.undecodable);
     }
 
-    fn take_incident(&self, incident: SourceIncident) {
-        if incident == SourceIncident::Disconnected {
-            self.rank.worker.doubt.notify_one();
-        }
-        let Some(metrics) = &self.rank.source_metrics else { return };
+    fn show_size(&self, source: &RankSource) {
+        let (knowledge, metrics) = (self.pool.knowledge(), self.pool.metrics());
+        source.metrics().set_blocks(knowledge.index().blocks(self.rank.slot));
+        metrics.set_index_bytes(knowledge.index().bytes());
+        metrics.index_budget_evicted(knowledge.take_pushed_out());
+    }
+
+    fn take_incident(&self, source: &RankSource, incident: SourceIncident) {
+        let metrics = source.metrics();
         match incident {
             SourceIncident::Gap => metrics.gap(),
             SourceIncident::Missed(batches) => metrics.missed_batches(batches),
             SourceIncident::ReplayEnded(outcome) => metrics.replay(outcome),
             SourceIncident::Restart => metrics.restart(),
-            SourceIncident::Disconnected => {}
+            SourceIncident::Disconnected => self.rank.worker.doubt.notify_one(),
         }
     }
 
@@ -112,13 +144,22 @@ impl Feed {
     }
 }
 
+fn set_position(
+    position: &mut Option<parking_lot::MutexGuard<'_, Option<LastMessage>>>,
+    last: Option<LastMessage>,
+) {
+    if let Some(position) = position {
+        **position = last;
+    }
+}
+
 /// Age of a batch by the engine's clock and ours; clocks that disagree give zero, never a negative age.
 fn lag_of(batch: &EventBatch) -> Option<Duration> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     batch.published.map(|published| now.saturating_sub(published))
 }
 
-fn count(metrics: &SourceMetrics, batch: &EventBatch) {
+fn count(metrics: &SourceMetrics, batch: &EventBatch, applied: &Applied) {
     for event in &batch.events {
         let kind = match event {
             KvEvent::Stored(_) | KvEvent::Moved { .. } => EventKind::Stored,
@@ -129,4 +170,8 @@ fn count(metrics: &SourceMetrics, batch: &EventBatch) {
     }
     metrics.events(EventKind::Ignored, batch.ignored);
     metrics.events(EventKind::Undecodable, batch.undecodable);
+    metrics.rejected(RejectReason::Orphaned, applied.orphaned);
+    metrics.rejected(RejectReason::Dropped, applied.dropped);
+    metrics.rejected(RejectReason::Conflicting, applied.conflicting);
+    metrics.rejected(RejectReason::Rejected, applied.rejected);
 }

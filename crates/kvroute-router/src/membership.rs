@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use kvroute_core::{BlockSize, DpRank, ModelName, WorkerRank};
-use kvroute_engine::events::{EventAddress, EventFollower, EventStream};
+use kvroute_core::{BlockSize, ModelName};
 use kvroute_engine::{AnnouncedEvents, EngineKind, Probe, ServedModel};
-use kvroute_metrics::{SourceState, WorkerType};
-use kvroute_zmtp::Endpoint;
+use kvroute_metrics::WorkerType;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{EventEndpoint, TokenizerSource, WorkerConfig};
+use crate::config::TokenizerSource;
 use crate::feed::Feed;
 use crate::plan::PoolPlan;
 use crate::pool::{Fleet, Pool};
+use crate::rank::{Rank, RankParams};
 use crate::router::Shared;
-use crate::worker::{Rank, RankParams, Worker};
+use crate::sources::{self, CacheShape};
+use crate::worker::Worker;
 
 /// A worker that has joined.
 pub(crate) struct Membership {
@@ -82,27 +82,29 @@ impl Membership {
         let block_size = found.block_size.or(plan.config.block_size).unwrap_or(BlockSize::DEFAULT);
         let stop = CancellationToken::new();
         let mut feeds = JoinSet::new();
-        let mut ranks = Vec::new();
-        for (name, follower) in open_followers(worker, found, dp_ranks).await? {
-            let source = |_: &EventFollower| shared.metrics().source(&name, SourceState::Degraded);
+        let (mut ranks, mut followed) = (Vec::new(), 0);
+        for opened in sources::open(&pool, worker, found, dp_ranks).await? {
+            let cache = CacheShape { slot: pool.take_slot(), block_size, capacity: found.kv_capacity };
             let rank = Arc::new(Rank::new(RankParams {
-                slot: pool.take_slot(),
+                slot: cache.slot,
                 worker: Arc::clone(worker),
                 engine: found.engine,
                 ranks_of_worker: dp_ranks,
                 block_size,
-                metrics: shared.metrics().rank(&name, WorkerType::Decode),
-                source_metrics: follower.as_ref().map(source),
-                name,
+                metrics: shared.metrics().rank(&opened.name, WorkerType::Decode),
+                source: sources::source_of(&pool, &opened, &cache, shared.metrics()),
+                name: opened.name,
             }));
-            if let Some(follower) = follower {
-                feeds.spawn(Feed::new(Arc::clone(&pool), Arc::clone(&rank)).run(follower, stop.clone()));
+            followed += usize::from(opened.follower.is_some());
+            if rank.source.is_some() {
+                let feed = Feed::new(Arc::clone(&pool), Arc::clone(&rank));
+                feeds.spawn(feed.run(opened.follower, stop.clone()));
             }
             ranks.push(rank);
         }
         let adapters = adapters(&model, found);
         pool.change_fleet(|fleet| fleet.with(&ranks, &adapters));
-        tell(&pool, worker, found, feeds.len());
+        tell(&pool, worker, found, followed);
         Ok(Self { pool, ranks, adapters, identity: identity(found), feeds, stop })
     }
 
@@ -117,7 +119,10 @@ impl Membership {
         self.stop.cancel();
         while self.feeds.join_next().await.is_some() {}
         for rank in &self.ranks {
-            self.pool.index().write().remove_rank(rank.slot);
+            self.pool.knowledge().remove(rank.slot);
+            if let Some(source) = &rank.source {
+                source.cleared(self.pool.knowledge().now());
+            }
             self.pool.desk().forget(rank);
             self.pool.give_back_slot(rank.slot);
         }
@@ -155,52 +160,6 @@ fn check_block_size(plan: &PoolPlan, found: &Probe) -> Result<(), String> {
     }
 }
 
-/// All of them before any rank exists: an address that is taken leaves nothing behind.
-async fn open_followers(
-    worker: &Worker,
-    found: &Probe,
-    dp_ranks: u32,
-) -> Result<Vec<(WorkerRank, Option<EventFollower>)>, String> {
-    let mut opened = Vec::new();
-    for dp_rank in (0..dp_ranks).map(DpRank::new) {
-        let name = WorkerRank::new(worker.id().clone(), dp_rank);
-        let follower = open_follower(&name, worker.config(), found).await?;
-        opened.push((name, follower));
-    }
-    Ok(opened)
-}
-
-async fn open_follower(
-    rank: &WorkerRank,
-    config: &WorkerConfig,
-    found: &Probe,
-) -> Result<Option<EventFollower>, String> {
-    let announced = found.events.iter().find(|announced| announced.dp_rank == rank.dp_rank);
-    let shifted = |endpoint: &Endpoint| at_rank(endpoint, rank.dp_rank);
-    let events = match &config.kv_events {
-        EventEndpoint::None => None,
-        EventEndpoint::Auto => announced.map(|announced| EventAddress::Connect(announced.events.clone())),
-        EventEndpoint::Connect(endpoint) => Some(EventAddress::Connect(shifted(endpoint))),
-        EventEndpoint::Bind(endpoint) => Some(EventAddress::Bind(shifted(endpoint))),
-    };
-    let replay = match &config.kv_replay {
-        EventEndpoint::Auto => announced.and_then(|announced| announced.replay.clone()),
-        EventEndpoint::Connect(endpoint) => Some(shifted(endpoint)),
-        EventEndpoint::None | EventEndpoint::Bind(_) => None,
-    };
-    let Some(events) = events else { return Ok(None) };
-    let topic = announced.map(|announced| announced.topic.clone()).unwrap_or_default();
-    let stream = EventStream { rank: rank.clone(), events, replay, topic };
-    let opened = EventFollower::open(stream).await;
-    opened.map(Some).map_err(|error| format!("kv_events of rank {rank}: {error}"))
-}
-
-/// Rank r of a worker publishes at the base port + r.
-fn at_rank(base: &Endpoint, rank: DpRank) -> Endpoint {
-    let shift = u16::try_from(rank.get()).unwrap_or(u16::MAX);
-    Endpoint::new(base.host(), base.port().saturating_add(shift))
-}
-
 fn tell(pool: &Pool, worker: &Worker, found: &Probe, sources: usize) {
     tracing::info!(
         worker = %worker.id(), model = %pool.model(), engine = %found.engine,
@@ -214,7 +173,7 @@ fn tell(pool: &Pool, worker: &Worker, found: &Probe, sources: usize) {
     if sources == 0 && pool.asks_index() {
         tracing::warn!(
             worker = %worker.id(), remedy = found.engine.events_remedy(),
-            "worker publishes no KV events: its cache is invisible to the index"
+            "worker publishes no KV events: the router only remembers what it placed there"
         );
     }
     if pool.config().tokenizer == TokenizerSource::Engine && pool.counts() && !found.can_tokenize {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kvroute_core::{Namespace, Phase, Tokens};
-use kvroute_funnel::{AttemptLedger, Count, Opening, ReportExpectation};
+use kvroute_funnel::{AttemptLedger, Count, DeliveryTerms, Opening, ReportExpectation};
 use kvroute_metrics::{DecisionMarks, RequestRecorder, Stage};
 use kvroute_openai::ClientRequest;
 use kvroute_select::{CachedTokens, NoCandidate};
@@ -15,6 +15,7 @@ use crate::cached_view::HashedPrompts;
 use crate::counting::Counting;
 use crate::desk::{Placement, Question};
 use crate::pool::{Fleet, Pool};
+use crate::promise::Promise;
 
 /// What a request needs to be placed.
 pub(crate) struct Arrival<'a> {
@@ -42,7 +43,7 @@ impl Pool {
         let Arrival { request, counting, recorder, received } = arrival;
         let stage = self.stages().enter(Stage::Route);
         let mut decision = DecisionTimer::start();
-        let fleet = self.fleet();
+        let (selected, fleet) = (self.knowledge().now(), self.fleet());
         let (hashed, cached) = self.look_up(&fleet, request, &counting, &mut decision);
         let question = Question {
             ranks: &fleet.ranks,
@@ -62,9 +63,19 @@ impl Pool {
             self.metrics().selected(Phase::Aggregated, overlap);
         }
         let opening = opening(&counting, request, &placement);
-        let Placement { attempt: id, rank, .. } = placement;
+        let Placement { attempt: id, rank, stages, .. } = placement;
+        let predicted = stages.map(|stages| stages.selected);
+        let promise = Promise {
+            pool: Arc::clone(self),
+            rank: Arc::clone(&rank),
+            attempt: id,
+            hashed: Arc::new(hashed),
+            predicted,
+            selected,
+        };
         let ledger = AttemptLedger::open(opening, self.metrics().attempt(Phase::Aggregated, &rank.metrics));
-        Ok(Attempt::new(AttemptParams { pool: Arc::clone(self), rank, id, received, ledger, recorder }))
+        let pool = Arc::clone(self);
+        Ok(Attempt::new(AttemptParams { pool, rank, id, received, promise, ledger, recorder }))
     }
 
     fn look_up(
@@ -75,14 +86,14 @@ impl Pool {
         decision: &mut DecisionTimer,
     ) -> (HashedPrompts, Option<Vec<CachedTokens>>) {
         let Counting::Exact(prompts) = counting else { return (HashedPrompts::default(), None) };
-        if !self.asks_index() || !fleet.ranks.iter().any(|rank| rank.has_source()) {
+        if !self.asks_index() || !fleet.ranks.iter().any(|rank| rank.source.is_some()) {
             return (HashedPrompts::default(), None);
         }
         let namespace = Namespace::new(request.cache_salt.as_deref(), self.adapter_of(fleet, request));
         let hashed =
             HashedPrompts::new(prompts, &fleet.block_sizes(), namespace, || decision.blocks_hashed());
         decision.sequences_hashed();
-        let cached = hashed.cached_on(&self.index().read(), &fleet.slots);
+        let cached = hashed.cached_on(self.knowledge().index(), &fleet.slots);
         decision.matches_found();
         (hashed, Some(cached))
     }
@@ -102,7 +113,10 @@ fn opening(counting: &Counting, request: &ClientRequest, placement: &Placement) 
     };
     let ambiguous = request.prompt_list && !placement.rank.engine.sums_reuse_of_prompt_lists();
     let reports = if ambiguous { ReportExpectation::Ambiguous } else { ReportExpectation::Expected };
-    Opening { count, reports }
+    let size = placement.rank.block_size();
+    let reusable = || counting.prompt_lengths().into_iter().map(|length| size.reusable_tokens(length)).sum();
+    let delivery = placement.stages.map(|_| DeliveryTerms { reusable: reusable() });
+    Opening { count, reports, delivery }
 }
 
 // === impl DecisionTimer ===

@@ -10,6 +10,7 @@ use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::config::{CountMode, PoolConfig, RouterConfig, TokenizerSource, WorkerConfig};
+use crate::snapshots::SnapshotFile;
 
 /// Why a router cannot start as configured.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +40,8 @@ pub(crate) struct PoolPlan {
     pub(crate) config: PoolConfig,
     /// Loaded once, before anything runs.
     pub(crate) tokenizer: Option<Arc<PromptTokenizer>>,
+    /// What is kept of the index over a restart.
+    pub(crate) snapshot: Option<SnapshotFile>,
 }
 
 // === impl RouterError ===
@@ -71,7 +74,8 @@ impl PoolPlan {
     fn new(config: PoolConfig) -> Result<Self, RouterError> {
         check(&config)?;
         let tokenizer = load_tokenizer(&config)?;
-        Ok(Self { config, tokenizer })
+        let snapshot = config.index.snapshot.as_deref().map(SnapshotFile::load);
+        Ok(Self { config, tokenizer, snapshot })
     }
 }
 

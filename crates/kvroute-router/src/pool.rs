@@ -8,23 +8,24 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use kvroute_core::{BlockSize, ModelName, Phase, RankSlot, Tokens};
 use kvroute_engine::{EngineKind, RemoteTokenizer};
-use kvroute_index::ReportedIndex;
 use kvroute_metrics::{OverheadMetrics, PoolLabels, PoolMetrics, StageMetrics};
 use kvroute_openai::ClientRequest;
 use kvroute_select::{PickReason, policy};
 use kvroute_tokenize::{EncodeError, EncodeErrorKind};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use crate::config::{CountMode, PoolConfig, Timeouts};
 use crate::counting::{PromptCounter, TokenizedPrompts};
 use crate::desk::Desk;
+use crate::knowledge::Knowledge;
 use crate::log_gate::LogGate;
 use crate::plan::{PoolPlan, RouterError};
+use crate::rank::Rank;
 use crate::relay::Streams;
 use crate::router::Shared;
+use crate::snapshots::SnapshotFile;
 use crate::upstream::{self, UpstreamClient};
-use crate::worker::Rank;
 
 /// Workers that are asked for the ids of one prompt before it goes uncounted.
 const WORKERS_ASKED: usize = 2;
@@ -39,7 +40,7 @@ pub(crate) struct Pool {
     plan: Arc<PoolPlan>,
     counter: PromptCounter,
     desk: Desk,
-    index: RwLock<ReportedIndex>,
+    knowledge: Knowledge,
     asks_index: bool,
     fleet: ArcSwap<Fleet>,
     slots: Mutex<BTreeSet<u32>>,
@@ -86,7 +87,7 @@ impl Pool {
             counter: PromptCounter::new(config.count, plan.tokenizer.clone()),
             asks_index: policy.uses_index() || config.observe,
             desk: Desk::new(policy, config.weights, shared.seed()),
-            index: RwLock::new(ReportedIndex::new()),
+            knowledge: Knowledge::new(config.index.bytes),
             fleet: ArcSwap::default(),
             slots: Mutex::default(),
             client: upstream::client(config.timeouts.connect),
@@ -159,9 +160,14 @@ impl Pool {
         &self.counter
     }
 
-    /// What the index knows.
-    pub(crate) const fn index(&self) -> &RwLock<ReportedIndex> {
-        &self.index
+    /// What is known of the workers' caches.
+    pub(crate) const fn knowledge(&self) -> &Knowledge {
+        &self.knowledge
+    }
+
+    /// The file that keeps the index over a restart.
+    pub(crate) fn snapshot(&self) -> Option<&SnapshotFile> {
+        self.plan.snapshot.as_ref()
     }
 
     /// The ranks of this moment.
@@ -187,7 +193,7 @@ impl Pool {
     /// Replaces the ranks by what `change` makes of them.
     pub(crate) fn change_fleet(&self, change: impl Fn(&Fleet) -> Fleet) {
         self.fleet.rcu(|fleet| change(fleet));
-        if self.asks_index && self.fleet.load().ranks.iter().any(|rank| rank.has_source()) {
+        if self.asks_index && self.fleet.load().ranks.iter().any(|rank| rank.source.is_some()) {
             self.metrics.index_view_exists();
         }
     }

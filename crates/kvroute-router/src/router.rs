@@ -10,7 +10,8 @@ use http::{Response, StatusCode};
 use kvroute_core::ModelName;
 use kvroute_metrics::{Endpoint as RouteLabel, Metrics, RequestOutcome, RequestShape, Stage};
 use kvroute_openai::{ClientRequest, Endpoint, Prompt};
-use tokio::time::Instant;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -22,6 +23,7 @@ use crate::plan::{PoolPlan, RouterError, RouterPlan};
 use crate::pool::Pool;
 use crate::relay::{RelayBody, Streams};
 use crate::request_id::RequestIds;
+use crate::snapshots::SAVE_INTERVAL;
 use crate::status::{ModelList, WorkerStatus};
 use crate::supervisor::Supervisor;
 use crate::unread::Unread;
@@ -53,6 +55,7 @@ pub struct Router {
 pub(crate) struct Shared {
     metrics: Metrics,
     workers: Vec<Arc<Worker>>,
+    plans: Vec<Arc<PoolPlan>>,
     pools: ArcSwap<Vec<Arc<Pool>>>,
     ids: RequestIds,
     seed: u64,
@@ -74,6 +77,7 @@ impl Router {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let shared = Arc::new(Shared {
             workers: pools.iter().flat_map(|(_, workers)| workers.iter().cloned()).collect(),
+            plans: pools.iter().map(|(plan, _)| Arc::clone(plan)).collect(),
             metrics,
             pools: ArcSwap::default(),
             ids: RequestIds::new(rand::random()),
@@ -90,6 +94,7 @@ impl Router {
                 tasks.spawn(Supervisor::new(shared, Arc::clone(&plan), worker, stop.child_token()).run());
             }
         }
+        tasks.spawn(save_often(Arc::clone(&shared), stop.child_token()));
         tasks.close();
         Ok(Self { shared, tasks, stop })
     }
@@ -153,6 +158,7 @@ impl Router {
     pub async fn stop(&self) {
         self.begin_stop();
         self.cut_streams();
+        save(&self.shared).await; // Before the workers leave, and with them what is known of their caches.
         self.stop.cancel();
         self.tasks.wait().await;
     }
@@ -189,6 +195,15 @@ impl Shared {
         match existing(&self.pools.load()) {
             Some(pool) if pool.is_of(plan) => Ok(pool),
             _ => Err(RouterError::model_of_two_pools(model)),
+        }
+    }
+
+    fn save_snapshots(&self) {
+        let pools = self.pools.load();
+        for plan in &self.plans {
+            let Some(file) = &plan.snapshot else { continue };
+            let made: Vec<_> = pools.iter().filter(|pool| pool.is_of(plan)).cloned().collect();
+            file.save(&made);
         }
     }
 
@@ -277,6 +292,20 @@ impl Shared {
             Some(pool) => Err(self.no_worker(pool).to_string()),
             None => Ok(()),
         }
+    }
+}
+
+/// Writes the snapshots now and then until told to stop.
+async fn save_often(shared: Arc<Shared>, stop: CancellationToken) {
+    while stop.run_until_cancelled(sleep(SAVE_INTERVAL)).await.is_some() {
+        save(&shared).await;
+    }
+}
+
+async fn save(shared: &Arc<Shared>) {
+    let shared = Arc::clone(shared);
+    if let Err(error) = spawn_blocking(move || shared.save_snapshots()).await {
+        tracing::warn!(%error, "index snapshots were not written");
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use kvroute_core::SourceState;
 use serde::Serialize;
 
 use crate::pool::Pool;
-use crate::worker::{Rank, Worker};
+use crate::rank::Rank;
+use crate::worker::Worker;
 
 /// `GET /v1/models`, in OpenAI's shape.
 #[derive(Clone, Debug, Serialize)]
@@ -48,7 +50,7 @@ pub struct WorkerStatus {
 pub struct RankStatus {
     /// The engine's number of the rank.
     pub dp_rank: u32,
-    /// How far the index can be trusted; absent where the engine publishes no KV events.
+    /// How far the index can be trusted; absent where nothing is known of the rank's cache.
     pub source_state: Option<&'static str>,
     /// Why the source is not exact, and what would help.
     pub source_reason: String,
@@ -118,13 +120,18 @@ impl RankStatus {
     }
 
     fn of(rank: &Rank, pool: &Pool) -> Self {
-        let source = rank.source();
+        let source = rank.source.as_ref().map(|source| source.status());
+        let followed = source.as_ref().filter(|status| status.state != SourceState::Remembered);
+        let reason = match followed {
+            Some(status) => status.reason.clone(),
+            None => rank.engine.events_remedy().to_owned(),
+        };
         Self {
             dp_rank: rank.name.dp_rank.get(),
-            source_state: source.state.map(|state| state.as_str()),
-            source_reason: source.reason.clone(),
+            source_state: source.map(|status| status.state.as_str()),
+            source_reason: reason,
             block_size: rank.block_size().get(),
-            blocks: pool.index().read().blocks(rank.slot).get(),
+            blocks: pool.knowledge().index().blocks(rank.slot).get(),
         }
     }
 }

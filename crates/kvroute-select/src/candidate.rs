@@ -24,6 +24,9 @@ pub struct Candidate {
     pub block_size: BlockSize,
     /// Its cached prefix of the request. Zero where no index was asked or its credit is withheld.
     pub cached: CachedTokens,
+    /// Leading tokens behind its cached prefix that prompts placed there, and not computed yet, are about to
+    /// bring. Never part of F2 or F3: they only tell where waiting is cheaper than computing.
+    pub expected: Tokens,
     /// What it is busy with.
     pub load: WorkerLoad,
     /// Why it must not be picked; `None` makes it eligible.

@@ -1,4 +1,11 @@
 //! What placing a request on a candidate costs, with every term kept for the explanation.
+//!
+//! Expected tokens are those that an unfinished prompt of the rank is about to compute and the request shares. They
+//! stand in the rank's backlog, once, and in the request's own input, once more; both must go, since the request waits
+//! there for work that it would have to do itself anywhere else, and then need not do it. They also stand in the rank's
+//! decode blocks, where sharing them takes no further room. So the rank that computes a prompt looks to an equal prompt
+//! as an idle one does that has it cached, and a burst of equal prompts gathers instead of being computed everywhere.
+//! Only what such a prompt adds by itself (its last tokens, its output) still counts, and in the end outweighs the rest.
 
 use kvroute_core::Tokens;
 
@@ -17,9 +24,11 @@ pub struct CostTerms {
     pub request: WeightedBlocks,
     /// The cached prefix, each tier by its weight.
     pub credit: WeightedBlocks,
-    /// `prefill_scale × max(backlog + request − credit, 0)`.
+    /// Tokens behind the cached prefix that unfinished prompts there are about to bring.
+    pub expected: WeightedBlocks,
+    /// `prefill_scale × max(backlog + request − credit − 2 × expected, 0)`.
     pub prefill: WeightedBlocks,
-    /// KV blocks of the active sequences.
+    /// KV blocks of the active sequences, less those expected.
     pub decode: WeightedBlocks,
     /// `request_weight ×` attempts in flight.
     pub requests: WeightedBlocks,
@@ -32,6 +41,14 @@ pub struct Cost {
     pub terms: CostTerms,
     /// `prefill + decode + requests`.
     pub total: WeightedBlocks,
+}
+
+/// What the request itself brings to a candidate's cost, in tokens.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    input: f64,
+    credit: f64,
+    expected: f64,
 }
 
 // === impl WeightedBlocks ===
@@ -54,30 +71,37 @@ impl WeightedBlocks {
 // === impl Cost ===
 
 impl Cost {
-    /// Cost of placing the request there: work that waits, less what its cache saves.
+    /// Cost of placing the request there: work that waits, less what its cache and its unfinished prompts save.
     pub fn of(request: &RequestShape, candidate: &Candidate) -> Self {
-        let weights = &request.weights;
-        Self::weigh(request, candidate, float(request.input), weights.credit(candidate.cached))
+        let share = Share {
+            input: float(request.input),
+            credit: request.weights.credit(candidate.cached),
+            expected: float(candidate.expected),
+        };
+        Self::weigh(request, candidate, share)
     }
 
     /// Cost of what is already there, whatever the request and the cache: the load alone.
     pub fn of_load(request: &RequestShape, candidate: &Candidate) -> Self {
-        Self::weigh(request, candidate, 0.0, 0.0)
+        Self::weigh(request, candidate, Share::default())
     }
 
     /// Sums in tokens and divides once, so that equal work gives equal totals whatever the unit.
-    fn weigh(request: &RequestShape, candidate: &Candidate, input: f64, credit: f64) -> Self {
+    fn weigh(request: &RequestShape, candidate: &Candidate, share: Share) -> Self {
         let unit = f64::from(request.unit.get());
         let blocks = |tokens: f64| WeightedBlocks(tokens / unit);
+        let Share { input, credit, expected } = share;
         let load = &candidate.load;
         let backlog = float(load.prefill_tokens);
-        let prefill = request.weights.prefill_scale * (backlog + input - credit).max(0.0);
-        let decode = float(candidate.block_size.tokens(load.decode_blocks));
+        let remaining = (backlog + input - credit - 2.0 * expected).max(0.0);
+        let prefill = request.weights.prefill_scale * remaining;
+        let decode = (float(candidate.block_size.tokens(load.decode_blocks)) - expected).max(0.0);
         let requests = request.weights.request * load.active_requests as f64 * unit;
         let terms = CostTerms {
             backlog: blocks(backlog),
             request: blocks(input),
             credit: blocks(credit),
+            expected: blocks(expected),
             prefill: blocks(prefill),
             decode: blocks(decode),
             requests: blocks(requests),
@@ -106,6 +130,7 @@ mod tests {
             slot: RankSlot::new(0),
             block_size: BlockSize::new(20).unwrap(),
             cached: CachedTokens { device: Tokens::new(400), host: Tokens::new(200), disk: Tokens::new(100) },
+            expected: Tokens::ZERO,
             load: WorkerLoad {
                 prefill_tokens: Tokens::new(300),
                 decode_blocks: Blocks::new(7),
@@ -142,6 +167,23 @@ mod tests {
     }
 
     #[test]
+    fn expected_tokens_leave_the_backlog_the_request_and_the_decode_blocks() {
+        let cost =
+            Cost::of(&request(CostWeights::default()), &Candidate { expected: Tokens::new(60), ..busy() });
+        assert_eq!(terms(&cost), [30.0, 100.0, 57.5, 60.5, 8.0, 0.0, 68.5]);
+        assert_eq!(cost.terms.expected.get(), 6.0);
+    }
+
+    #[test]
+    fn more_expected_than_booked_costs_nothing() {
+        let cost = Cost::of(
+            &request(CostWeights::default()),
+            &Candidate { expected: Tokens::new(10_000), ..busy() },
+        );
+        assert_eq!((cost.terms.prefill.get(), cost.terms.decode.get(), cost.total.get()), (0.0, 0.0, 0.0));
+    }
+
+    #[test]
     fn credit_beyond_the_work_never_makes_a_cost_negative() {
         let weights = CostWeights { device: 100.0, ..CostWeights::default() };
         assert_eq!(terms(&Cost::of(&request(weights), &busy()))[3], 0.0);
@@ -149,7 +191,9 @@ mod tests {
 
     #[test]
     fn the_load_alone_knows_neither_request_nor_cache() {
-        let cost = Cost::of_load(&request(CostWeights::default()), &busy());
+        let expecting = Candidate { expected: Tokens::new(60), ..busy() };
+        let cost = Cost::of_load(&request(CostWeights::default()), &expecting);
         assert_eq!(terms(&cost), [30.0, 0.0, 0.0, 30.0, 14.0, 0.0, 44.0]);
+        assert_eq!(cost.terms.expected.get(), 0.0);
     }
 }

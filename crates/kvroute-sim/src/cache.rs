@@ -135,6 +135,11 @@ impl PrefixCache {
         cleared
     }
 
+    /// The same without a word; refused (false) while any sequence holds a block.
+    pub(crate) fn wipe(&mut self) -> bool {
+        self.pool.clear()
+    }
+
     /// What happened since the last call.
     pub(crate) fn take_changes(&mut self) -> Vec<CacheChange> {
         std::mem::take(&mut self.changes)
@@ -148,6 +153,11 @@ impl PrefixCache {
     /// Blocks that hold KV: those of sequences and the idle cached ones.
     pub(crate) fn used_blocks(&self) -> usize {
         self.pool.used()
+    }
+
+    /// Different contents that are cached.
+    pub(crate) fn contents(&self) -> usize {
+        self.pool.contents()
     }
 
     fn cached_prefix(&self, chain: &Chain) -> (Vec<BlockKey>, Vec<SlotIndex>) {

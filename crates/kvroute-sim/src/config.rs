@@ -36,6 +36,8 @@ pub struct SimConfig {
     pub kv_events: EventEndpoint,
     /// Where missed KV events are replayed.
     pub kv_replay: EventEndpoint,
+    /// Whether the first event message, number 0, is a clear, as SGLang publishes it at its start.
+    pub announces_start: bool,
     /// Whether usage tells the cached tokens (vLLM's `--enable-prompt-tokens-details`).
     pub prompt_tokens_details: bool,
     /// Seed of the words in answers and of the block ids: equal seeds give equal answers to equal prompts.
@@ -93,6 +95,7 @@ impl Default for SimConfig {
             decode_tps: 0,
             kv_events: EventEndpoint::Auto,
             kv_replay: EventEndpoint::Auto,
+            announces_start: false,
             prompt_tokens_details: true,
             seed: 0,
             faults: Faults::default(),
@@ -116,6 +119,10 @@ impl SimConfig {
 
     /// What is wrong with the settings, before any port is bound.
     pub(crate) fn validate(&self) -> Result<(), String> {
+        self.faults.validate().map_err(|problem| problem.to_string())?;
+        if self.faults.once.is_some() {
+            return Err(String::from("faults.once happens to a running engine; post it to /faults"));
+        }
         if self.kv_blocks == 0 {
             return Err(String::from("kv_blocks is 0; an engine needs at least 1 block"));
         }

@@ -1,36 +1,33 @@
-//! A running engine: its sockets, its tasks, and their end.
+//! A running engine: its processes, one after the other, and their end.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
 use kvroute_zmtp::ZmtpError;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::SimConfig;
+use crate::control::{Controls, RestartOrder};
 use crate::encoder::PromptEncoder;
-use crate::events::EventPublisher;
+use crate::faults::{FaultBoard, Faults, Incident, InvalidFaults};
 use crate::http::App;
-use crate::runner::{EngineHandle, Runner};
-use crate::scheduler::Scheduler;
+use crate::process::{Blueprint, Process, RunningProcess};
 use crate::stats::EngineStats;
+use crate::unseen::UnseenPeriod;
 use crate::words::Words;
 
-/// Pause after a failed accept.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Pause before an address is tried again that somebody took during a restart.
+const BIND_PAUSE: Duration = Duration::from_millis(50);
 
 /// One simulated engine, running until it is stopped or dropped. Many may run in one process.
 #[derive(Debug)]
 pub struct SimEngine {
     address: SocketAddr,
-    handle: EngineHandle,
+    controls: Controls,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -63,24 +60,20 @@ impl SimEngine {
     /// Settings that make no sense, and addresses that cannot be bound.
     pub async fn start(config: SimConfig, encoder: Arc<dyn PromptEncoder>) -> Result<Self, StartError> {
         config.validate().map_err(StartError::Config)?;
-        config.faults.validate().map_err(StartError::Config)?;
         let words = Words::new(encoder.as_ref()).ok_or_else(|| {
             StartError::Config(String::from("the tokenizer has no ids to compose answers from"))
         })?;
-        let words = Arc::new(words);
-        let failed = |source| StartError::Listen { address: config.listen, source };
-        let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let publisher = EventPublisher::bind(&config, config.listen.ip()).await?;
-        let sources = publisher.sources();
-        let scheduler = Scheduler::new(&config, Arc::clone(&words));
-        let (runner, handle) = Runner::new(scheduler, config.seed, publisher);
-        let app = App::new(config, handle.clone(), encoder, words, sources);
-        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        tasks.spawn(runner.run(stop.clone()));
-        tasks.spawn(serve(listener, app.router(), tasks.clone(), stop.clone()));
+        let board = Arc::new(FaultBoard::new(config.faults.clone(), config.seed));
+        let mut blueprint = Blueprint { config, encoder, words: Arc::new(words), board: Arc::clone(&board) };
+        let stop = CancellationToken::new();
+        let process = blueprint.build(&stop).await?;
+        let address = process.address;
+        let (controls, restarts) = Controls::new(board, process.handle.clone());
+        let tasks = TaskTracker::new();
+        let keeper = Keeper { blueprint, controls: controls.clone(), restarts, stop: stop.clone() };
+        tasks.spawn(keeper.run(process));
         tasks.close();
-        Ok(Self { address, handle, stop, tasks })
+        Ok(Self { address, controls, stop, tasks })
     }
 
     /// Where HTTP is served, with the real port.
@@ -98,9 +91,27 @@ impl SimEngine {
         format!("http://{}", SocketAddr::new(ip, self.address.port()))
     }
 
-    /// What the engine did so far.
+    /// What the present process did so far.
     pub fn stats(&self) -> EngineStats {
-        self.handle.stats()
+        self.controls.engine().stats()
+    }
+
+    /// Replaces all switches, as `POST /faults` does. Returns when what was to happen once has happened.
+    ///
+    /// # Errors
+    /// A switch with a value that makes no sense.
+    pub async fn set_faults(&self, faults: Faults) -> Result<(), InvalidFaults> {
+        self.controls.switch(faults).await
+    }
+
+    /// Lets something happen to the cache and leaves the switches as they are. Returns when it has happened.
+    pub async fn cause(&self, incident: Incident) {
+        self.controls.cause(incident).await;
+    }
+
+    /// When the events could not tell what the cache holds, through injected faults; the open times are last.
+    pub fn unseen(&self) -> Vec<UnseenPeriod> {
+        self.controls.board.unseen.periods()
     }
 
     /// Stops like a process that is killed: connections are cut, streams break off. Returns when every socket is
@@ -117,26 +128,45 @@ impl Drop for SimEngine {
     }
 }
 
-async fn serve(listener: TcpListener, router: Router, tasks: TaskTracker, stop: CancellationToken) {
-    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "connection not accepted");
-                // The causes (no file descriptors left) do not pass at once.
-                stop.run_until_cancelled(tokio::time::sleep(ACCEPT_PAUSE)).await;
-                continue;
-            }
-        };
-        let (router, stop) = (router.clone(), stop.clone());
-        tasks.spawn(async move { stop.run_until_cancelled(serve_connection(stream, router)).await });
-    }
+/// Keeps one process running, and starts the next one when it is told to.
+struct Keeper {
+    blueprint: Blueprint,
+    controls: Controls,
+    restarts: mpsc::UnboundedReceiver<RestartOrder>,
+    stop: CancellationToken,
 }
 
-async fn serve_connection(stream: TcpStream, router: Router) {
-    // Tokens are small and must not wait for more.
-    let _ = stream.set_nodelay(true);
-    let service = TowerToHyperService::new(router);
-    // A client that goes away in the middle is nothing to report.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+// === impl Keeper ===
+
+impl Keeper {
+    async fn run(mut self, first: Process) {
+        let mut running = self.serve(first);
+        while let Some(Some(order)) = self.stop.run_until_cancelled(self.restarts.recv()).await {
+            self.stop.run_until_cancelled(tokio::time::sleep(order.grace)).await;
+            running.stop().await;
+            let Some(next) = self.until_built().await else { return };
+            self.controls.replace(next.handle.clone());
+            self.blueprint.board.unseen.restarted();
+            running = self.serve(next);
+            // Whoever ordered it may have gone.
+            let _ = order.done.send(());
+        }
+        running.stop().await;
+    }
+
+    fn serve(&self, process: Process) -> RunningProcess {
+        let app = App::new(&self.blueprint, &process, self.controls.clone());
+        process.serve(app.router())
+    }
+
+    /// The next process; `None` if the engine is stopped before its addresses are free.
+    async fn until_built(&mut self) -> Option<Process> {
+        loop {
+            match self.blueprint.build(&self.stop).await {
+                Ok(process) => return Some(process),
+                Err(error) => tracing::warn!(%error, "restart waits for its addresses"),
+            }
+            self.stop.run_until_cancelled(tokio::time::sleep(BIND_PAUSE)).await?;
+        }
+    }
 }

@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::cache::CacheChange;
 use crate::config::{EventEndpoint, SimConfig};
+use crate::faults::FaultBoard;
 
 use replay::{ReplayBuffer, ReplayServer};
 
@@ -42,6 +43,7 @@ pub(crate) struct EventSource {
 pub(crate) struct EventPublisher {
     sockets: Option<Sockets>,
     block_size: BlockSize,
+    faults: Arc<FaultBoard>,
 }
 
 #[derive(Debug)]
@@ -57,23 +59,27 @@ struct Sockets {
 
 impl EventPublisher {
     /// Binds the sockets that the settings ask for; free ports are taken on the HTTP host.
-    pub(crate) async fn bind(config: &SimConfig, http_host: IpAddr) -> Result<Self, ZmtpError> {
+    pub(crate) async fn bind(
+        config: &SimConfig,
+        http_host: IpAddr,
+        faults: Arc<FaultBoard>,
+    ) -> Result<Self, ZmtpError> {
         let block_size = config.block_size;
         let Some(address) = resolve(&config.kv_events, http_host) else {
-            return Ok(Self { sockets: None, block_size });
+            return Ok(Self { sockets: None, block_size, faults });
         };
         let publisher = Publisher::bind(&address, HIGH_WATER_MARK).await?;
         let buffer = Arc::<Mutex<ReplayBuffer>>::default();
         let (tasks, stop_replay) = (TaskTracker::new(), CancellationToken::new());
         let mut replay_address = None;
         if let Some(address) = resolve(&config.kv_replay, http_host) {
-            let server = ReplayServer::bind(&address, Arc::clone(&buffer)).await?;
+            let server = ReplayServer::bind(&address, Arc::clone(&buffer), Arc::clone(&faults)).await?;
             replay_address = Some(server.address());
             tasks.spawn(server.run(stop_replay.clone()));
         }
         let stop_replay = stop_replay.drop_guard();
         let sockets = Sockets { publisher, replay_address, buffer, stop_replay, tasks };
-        Ok(Self { sockets: Some(sockets), block_size })
+        Ok(Self { sockets: Some(sockets), block_size, faults })
     }
 
     /// Where the events are, with the real ports.
@@ -87,12 +93,39 @@ impl EventPublisher {
         }]
     }
 
+    /// The real addresses of the event and the replay socket, to be bound again.
+    pub(crate) fn addresses(&self) -> (EventEndpoint, EventEndpoint) {
+        let Some(sockets) = &self.sockets else { return (EventEndpoint::None, EventEndpoint::None) };
+        let replay = sockets.replay_address.clone().map_or(EventEndpoint::None, EventEndpoint::Address);
+        (EventEndpoint::Address(Endpoint::from(sockets.publisher.local_addr())), replay)
+    }
+
     /// Sends the changes of one step as one batch. Never waits.
     pub(crate) fn publish(&self, changes: &[CacheChange]) {
         let Some(sockets) = &self.sockets else { return };
+        let unseen = &self.faults.unseen;
+        if self.faults.is_silent() {
+            return unseen.until_clear();
+        }
         let payload = Bytes::from(payload::encode(changes, self.block_size, unix_seconds()));
         let sequence = sockets.buffer.lock().push(payload.clone());
+        let clears = changes.contains(&CacheChange::Cleared);
+        // What nobody listens to is lost like what is not sent: a subscriber may be on its way.
+        if self.faults.loses_next() || sockets.publisher.subscribers() == 0 {
+            return unseen.until_message(clears);
+        }
         sockets.publisher.send(&replay::message(sequence, payload));
+        unseen.told(clears);
+    }
+
+    /// The cache was emptied and the next batch will say so.
+    pub(crate) fn will_tell_reset(&self) {
+        self.faults.unseen.until_message(false);
+    }
+
+    /// The cache was emptied and no batch will ever say so.
+    pub(crate) fn will_not_tell_reset(&self) {
+        self.faults.unseen.until_clear();
     }
 
     /// Closes the sockets and waits until their addresses are free.

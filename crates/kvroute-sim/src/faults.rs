@@ -1,10 +1,16 @@
 //! Switches that make the engine misbehave, so that what stands in front of it can be tried.
 //!
-//! They act on generation only: discovery, health and `/stats` stay truthful, and so does what the engine counts.
+//! They act on generation, on the event stream and on the cache: discovery, health and `/stats` stay truthful, and so
+//! does what the engine counts. The switches outlive a restart of the engine, because they belong to the trial.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+
+use crate::mix::fold;
+use crate::unseen::Unseen;
 
 /// What goes wrong; the default is nothing. The JSON of `GET` and `POST /faults`, where absent fields are off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,19 +34,61 @@ pub struct Faults {
     pub no_report: bool,
     /// Added to the prompt tokens that usage tells, never below 0.
     pub prompt_tokens_offset: i64,
+    /// Of a hundred event messages so many (0 to 100) are not sent; they have their numbers, and replay has them.
+    pub lose_events_percent: u8,
+    /// Answers no replay request.
+    pub no_replay: bool,
+    /// Publishes nothing: what happens gets no number, and no replay knows of it.
+    pub silent: bool,
+    /// What happens once, when it is posted; it is not shown afterwards.
+    #[serde(skip_serializing)]
+    pub once: Option<Incident>,
+}
+
+/// Something that happens to the engine's cache. Running sequences are preempted and computed again, except by a
+/// restart, which cuts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Incident {
+    /// The cache is emptied and that is published at once, as SGLang's `/flush_cache` does.
+    Reset,
+    /// The cache is emptied and that is published with the next step, as vLLM's `/reset_prefix_cache` does.
+    LateReset,
+    /// The cache is emptied and that is never published.
+    Wipe,
+    /// The process is killed and started again at the same addresses: all connections break, the cache and the
+    /// statistics are empty, event numbers begin at 0 and `/metrics` tells another start time.
+    Restart,
+}
+
+/// Switches that are refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidFaults(String);
+
+/// The switches of one engine, and what they did to its event stream. Outlives restarts.
+#[derive(Debug, Default)]
+pub(crate) struct FaultBoard {
+    switches: Mutex<Faults>,
+    seed: u64,
+    draws: AtomicU64,
+    pub(crate) unseen: Unseen,
 }
 
 // === impl Faults ===
 
 impl Faults {
     /// What is wrong with the switches themselves.
-    pub(crate) fn validate(&self) -> Result<(), String> {
-        match self.refuse_status {
-            Some(status) if !(400..=599).contains(&status) => {
-                Err(format!("refuse_status is {status}; give an error status from 400 to 599"))
-            }
-            _ => Ok(()),
+    pub(crate) fn validate(&self) -> Result<(), InvalidFaults> {
+        if let Some(status) = self.refuse_status.filter(|status| !(400..=599).contains(status)) {
+            let problem = format!("refuse_status is {status}; give an error status from 400 to 599");
+            return Err(InvalidFaults(problem));
         }
+        if self.lose_events_percent > 100 {
+            let percent = self.lose_events_percent;
+            return Err(InvalidFaults(format!("lose_events_percent is {percent}; give 0 to 100")));
+        }
+        Ok(())
     }
 
     /// Waits as long as the switches ask for, which may be for ever.
@@ -51,5 +99,44 @@ impl Faults {
         if self.hang {
             std::future::pending::<()>().await;
         }
+    }
+}
+
+// === impl FaultBoard ===
+
+impl FaultBoard {
+    /// A board with these switches. Equal seeds lose the same messages.
+    pub(crate) fn new(mut switches: Faults, seed: u64) -> Self {
+        switches.once = None;
+        Self { switches: Mutex::new(switches), seed, ..Self::default() }
+    }
+
+    /// The switches as they are now.
+    pub(crate) fn switches(&self) -> Faults {
+        self.switches.lock().clone()
+    }
+
+    /// Replaces all switches. Gives back what is to happen once.
+    pub(crate) fn switch(&self, mut faults: Faults) -> Result<Option<Incident>, InvalidFaults> {
+        faults.validate()?;
+        let once = faults.once.take();
+        *self.switches.lock() = faults;
+        Ok(once)
+    }
+
+    /// Whether events are withheld altogether.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.switches.lock().silent
+    }
+
+    /// Whether replay requests are ignored.
+    pub(crate) fn ignores_replay(&self) -> bool {
+        self.switches.lock().no_replay
+    }
+
+    /// Whether the next event message is lost; a draw for each.
+    pub(crate) fn loses_next(&self) -> bool {
+        let percent = u64::from(self.switches.lock().lose_events_percent);
+        percent > 0 && fold(self.seed, self.draws.fetch_add(1, Ordering::Relaxed)) % 100 < percent
     }
 }

@@ -18,14 +18,17 @@ use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::map_response;
+use axum::response::Response;
 use axum::routing::{get, post};
-use parking_lot::Mutex;
 
 use crate::config::SimConfig;
+use crate::control::Controls;
 use crate::encoder::PromptEncoder;
 use crate::events::EventSource;
-use crate::faults::Faults;
 use crate::mix::fold;
+use crate::process::{Blueprint, Process};
 use crate::runner::EngineHandle;
 use crate::words::Words;
 
@@ -33,6 +36,8 @@ use crate::words::Words;
 const BODY_LIMIT: usize = 64 << 20;
 /// The release whose wire formats are spoken.
 const VERSION: &str = "0.32.0";
+/// Header of every answer: which simulated engine gave it, by its address. A router passes it on.
+const ENGINE_HEADER: HeaderName = HeaderName::from_static("x-simulated-engine");
 /// `system_fingerprint` of every answer.
 const FINGERPRINT: &str = "vllm-0.32.0-simulated";
 
@@ -43,7 +48,7 @@ pub(crate) struct App {
     pub(crate) words: Arc<Words>,
     pub(crate) config: SimConfig,
     pub(crate) sources: Vec<EventSource>,
-    pub(crate) faults: Mutex<Faults>,
+    pub(crate) controls: Controls,
     started: SystemTime,
     next_request: AtomicU64,
 }
@@ -51,20 +56,28 @@ pub(crate) struct App {
 // === impl App ===
 
 impl App {
-    pub(crate) fn new(
-        config: SimConfig,
-        engine: EngineHandle,
-        encoder: Arc<dyn PromptEncoder>,
-        words: Arc<Words>,
-        sources: Vec<EventSource>,
-    ) -> Self {
-        let faults = Mutex::new(config.faults.clone());
-        let (started, next_request) = (SystemTime::now(), AtomicU64::new(0));
-        Self { engine, encoder, words, config, sources, faults, started, next_request }
+    pub(crate) fn new(blueprint: &Blueprint, process: &Process, controls: Controls) -> Self {
+        Self {
+            engine: process.handle.clone(),
+            encoder: Arc::clone(&blueprint.encoder),
+            words: Arc::clone(&blueprint.words),
+            config: blueprint.config.clone(),
+            sources: process.sources.clone(),
+            controls,
+            started: SystemTime::now(),
+            next_request: AtomicU64::new(0),
+        }
     }
 
     /// Every route.
     pub(crate) fn router(self) -> Router {
+        let name = HeaderValue::from_str(&self.config.listen.to_string()).ok();
+        let with_name = move |mut response: Response| {
+            if let Some(name) = name.clone() {
+                response.headers_mut().insert(ENGINE_HEADER, name);
+            }
+            std::future::ready(response)
+        };
         Router::new()
             .route("/v1/chat/completions", post(generate::chat))
             .route("/v1/completions", post(generate::completions))
@@ -81,6 +94,7 @@ impl App {
             .fallback(error::not_found)
             .method_not_allowed_fallback(error::method_not_allowed)
             .layer(DefaultBodyLimit::max(BODY_LIMIT))
+            .layer(map_response(with_name))
             .with_state(Arc::new(self))
     }
 

@@ -13,21 +13,25 @@
 
 mod cache;
 mod config;
+mod control;
 mod encoder;
 mod engine;
 mod events;
 mod faults;
 mod http;
 mod mix;
+mod process;
 mod runner;
 mod scheduler;
 mod stats;
 mod tokenizer;
+mod unseen;
 mod words;
 
 pub use config::{EventEndpoint, Flavour, InvalidEventEndpoint, SimConfig, UnsupportedFlavour};
 pub use encoder::PromptEncoder;
 pub use engine::{SimEngine, StartError};
-pub use faults::Faults;
+pub use faults::{Faults, Incident, InvalidFaults};
 pub use stats::EngineStats;
 pub use tokenizer::TokenizerEncoder;
+pub use unseen::UnseenPeriod;

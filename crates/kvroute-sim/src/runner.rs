@@ -66,6 +66,15 @@ enum Order {
     Generate { generation: Generation, ids: Vec<SequenceId>, tokens: mpsc::UnboundedSender<Token> },
     Cancel(Vec<SequenceId>),
     ResetCache { preempt_running: bool, done: oneshot::Sender<bool> },
+    EmptyCache { told: Told, done: oneshot::Sender<()> },
+}
+
+/// How an emptied cache is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    AtOnce,
+    WithTheNextStep,
+    Never,
 }
 
 /// Owns everything that the engine's task changes.
@@ -134,6 +143,14 @@ impl EngineHandle {
         answer.await.unwrap_or(false)
     }
 
+    /// Empties the cache at any price: running sequences are preempted.
+    pub(crate) async fn empty_cache(&self, told: Told) {
+        let (done, emptied) = oneshot::channel();
+        let _ = self.orders.send(Order::EmptyCache { told, done });
+        // An engine that stopped has an empty cache too.
+        let _ = emptied.await;
+    }
+
     pub(crate) fn stats(&self) -> EngineStats {
         *self.stats.lock()
     }
@@ -184,8 +201,34 @@ impl Runner {
                 self.scheduler.cancel(&ids);
             }
             Order::ResetCache { preempt_running, done } => {
+                let is_reset = self.scheduler.reset_cache(preempt_running);
+                if is_reset {
+                    self.publisher.will_tell_reset();
+                }
                 // Whoever asked may have gone; the reset stands.
-                let _ = done.send(self.scheduler.reset_cache(preempt_running));
+                let _ = done.send(is_reset);
+            }
+            Order::EmptyCache { told, done } => {
+                self.empty_cache(told);
+                *self.stats.lock() = self.scheduler.stats();
+                let _ = done.send(());
+            }
+        }
+    }
+
+    fn empty_cache(&mut self, told: Told) {
+        match told {
+            Told::Never => {
+                self.scheduler.wipe_cache();
+                self.publisher.will_not_tell_reset();
+            }
+            Told::WithTheNextStep => {
+                self.scheduler.reset_cache(true);
+                self.publisher.will_tell_reset();
+            }
+            Told::AtOnce => {
+                self.scheduler.reset_cache(true);
+                self.publisher.publish(&self.scheduler.take_changes());
             }
         }
     }

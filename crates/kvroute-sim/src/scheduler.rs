@@ -115,6 +115,18 @@ impl Scheduler {
         self.cache.clear()
     }
 
+    /// Empties the cache without announcing it; running sequences are preempted.
+    pub(crate) fn wipe_cache(&mut self) {
+        while self.preempt_newest().is_some() {}
+        let is_wiped = self.cache.wipe();
+        debug_assert!(is_wiped, "nothing holds a block");
+    }
+
+    /// What no step has announced yet.
+    pub(crate) fn take_changes(&mut self) -> Vec<CacheChange> {
+        self.cache.take_changes()
+    }
+
     /// Does everything that is due by now.
     pub(crate) fn advance(&mut self, now: Duration) -> Progress {
         let mut progress = Progress::default();
@@ -159,6 +171,7 @@ impl Scheduler {
             waiting: self.waiting.len() as u64,
             kv_blocks_used: self.cache.used_blocks() as u64,
             kv_blocks_held: self.cache.held_blocks() as u64,
+            kv_contents_cached: self.cache.contents() as u64,
             ..self.stats
         }
     }

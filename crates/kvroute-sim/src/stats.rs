@@ -19,6 +19,8 @@ pub struct EngineStats {
     pub kv_blocks_used: u64,
     /// Blocks that sequences hold now.
     pub kv_blocks_held: u64,
+    /// Different contents of complete blocks that are cached now, whoever holds them and however often.
+    pub kv_contents_cached: u64,
     /// Tokens generated.
     pub generated_tokens: u64,
     /// Sequences that reached their token limit.

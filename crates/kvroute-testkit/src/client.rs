@@ -69,17 +69,19 @@ impl Client {
 
     /// Asks again until `holds` is true of the answer's body.
     pub async fn until(&self, url: &str, holds: impl Fn(&Answer) -> bool) -> Answer {
+        let mut last = String::new();
         let polled = async {
             loop {
                 let answer = self.get(url).await;
                 if holds(&answer) {
                     return answer;
                 }
+                last = answer.text();
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         let waited = tokio::time::timeout(HANGS_AFTER, polled).await;
-        waited.unwrap_or_else(|_| panic!("{url} never came to what the test waits for"))
+        waited.unwrap_or_else(|_| panic!("{url} never came to what the test waits for, last it said: {last}"))
     }
 
     async fn ask(&self, method: Method, url: &str, body: Bytes) -> Answer {

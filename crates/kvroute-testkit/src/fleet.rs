@@ -9,6 +9,7 @@ use kvroute_metrics::MetricsOptions;
 use kvroute_router::config::{PoolConfig, RouterConfig, TokenizerSource, WorkerConfig};
 use kvroute_server::{ServeConfig, Server};
 use kvroute_sim::{SimConfig, SimEngine, TokenizerEncoder};
+use serde_json::Value;
 
 use crate::{Client, Exposition};
 
@@ -60,6 +61,16 @@ impl Fleet {
 
     /// The same, with a configuration made from the engines' addresses.
     pub async fn start_with(configs: Vec<SimConfig>, router: impl FnOnce(&[String]) -> ServeConfig) -> Self {
+        let fleet = Self::start_unfollowed(configs, router).await;
+        fleet.all_joined(is_followed).await;
+        fleet
+    }
+
+    /// The same, without waiting for event sources that are not exact until something is published.
+    pub async fn start_unfollowed(
+        configs: Vec<SimConfig>,
+        router: impl FnOnce(&[String]) -> ServeConfig,
+    ) -> Self {
         let mut engines = Vec::with_capacity(configs.len());
         for config in configs {
             engines.push(engine(config).await);
@@ -67,8 +78,24 @@ impl Fleet {
         let urls: Vec<_> = engines.iter().map(SimEngine::url).collect();
         let server = Server::start(router(&urls)).await.expect("the router starts");
         let fleet = Self { engines, server, client: Client::default() };
-        fleet.all_joined(urls.len()).await;
+        fleet.all_joined(|_| true).await;
         fleet
+    }
+
+    /// Ends the router and starts another one in front of the same engines; waits until they have joined, not until
+    /// their sources are exact.
+    pub async fn restart_router(self, config: ServeConfig) -> Self {
+        let Self { engines, server, client } = self;
+        server.stop().await;
+        let server = Server::start(config).await.expect("the router starts again");
+        let fleet = Self { engines, server, client };
+        fleet.all_joined(|_| true).await;
+        fleet
+    }
+
+    /// What the admin plane tells of the workers.
+    pub async fn workers(&self) -> Value {
+        self.client.get(&self.admin("/api/workers")).await.json()
     }
 
     /// Address of a path of the data plane.
@@ -86,12 +113,12 @@ impl Fleet {
         self.client.scrape(&self.admin("")).await
     }
 
-    /// Waits until as many attempts were closed as were started, then scrapes.
+    /// Waits until as many attempts were closed as were started and every lost token has its reason, then scrapes.
     pub async fn at_rest(&self) -> Exposition {
         let settled = |text: &str| {
             let scrape = Exposition::parse(text);
             let started = scrape.count("dynamo_component_router_requests_started_total", &[]);
-            started == scrape.count("kvroute_attempts_total", &[])
+            started == scrape.count("kvroute_attempts_total", &[]) && delivery_closes(&scrape)
         };
         let answer = self.client.until(&self.admin("/metrics"), |answer| settled(&answer.text())).await;
         Exposition::parse(&answer.text())
@@ -105,17 +132,31 @@ impl Fleet {
         }
     }
 
-    async fn all_joined(&self, workers: usize) {
-        let joined = |list: serde_json::Value| {
-            let ready = |worker: &&serde_json::Value| {
-                let ranks = worker["ranks"].as_array().map(Vec::as_slice).unwrap_or_default();
-                let follows = |rank: &serde_json::Value| {
-                    rank["source_state"].is_null() || rank["source_state"] == "exact"
-                };
-                worker["state"] == "ready" && !ranks.is_empty() && ranks.iter().all(follows)
-            };
-            list.as_array().map_or(0, |list| list.iter().filter(ready).count())
+    /// Waits until every engine is a ready worker and all its ranks satisfy a condition.
+    async fn all_joined(&self, holds: fn(&Value) -> bool) {
+        let has_joined = |worker: &&Value| {
+            let ranks = worker["ranks"].as_array().map(Vec::as_slice).unwrap_or_default();
+            worker["state"] == "ready" && !ranks.is_empty() && ranks.iter().all(holds)
         };
-        self.client.until(&self.admin("/api/workers"), |answer| joined(answer.json()) == workers).await;
+        let joined = |list: Value| list.as_array().map_or(0, |list| list.iter().filter(has_joined).count());
+        let workers = self.admin("/api/workers");
+        self.client.until(&workers, |answer| joined(answer.json()) >= self.engines.len()).await;
     }
+}
+
+/// Whether nothing is in doubt about a rank's event source, or it has none.
+fn is_followed(rank: &Value) -> bool {
+    let state = &rank["source_state"];
+    state.is_null() || state == "exact" || state == "remembered"
+}
+
+/// Whether every token that was predicted and not reported has its reason.
+fn delivery_closes(scrape: &Exposition) -> bool {
+    let sum = |name: &str, labels: &[(&str, &str)]| scrape.sum(name, labels).unwrap_or_default();
+    let delivery = [("stage", "delivery")];
+    let predicted = sum("kvroute_router_reuse_compared_predicted_tokens_total", &[]);
+    let surplus = sum("kvroute_router_reuse_surplus_tokens_total", &delivery);
+    let reported = sum("kvroute_router_reuse_compared_reported_tokens_total", &[]);
+    let lost = sum("kvroute_router_reuse_lost_tokens_total", &delivery);
+    predicted + surplus == reported + lost
 }

@@ -1,5 +1,5 @@
 //! What tests need to run real parts: engines and a router in this process or as processes of their own, a plain
-//! HTTP client, and assertions on scraped metrics.
+//! HTTP client, assertions on scraped metrics, and what was logged.
 //!
 //! Failing here is a panic with a message: this crate is only ever used by tests.
 
@@ -9,9 +9,11 @@
 mod client;
 mod exposition;
 mod fleet;
+mod log;
 mod process;
 
 pub use client::{Answer, Client};
 pub use exposition::Exposition;
 pub use fleet::{Fleet, demo_tokenizer_folder, engine, server_config};
+pub use log::{CapturedLog, LogEntry};
 pub use process::RunningProcess;

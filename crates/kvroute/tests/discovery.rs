@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use kvroute_core::BlockSize;
-use kvroute_router::config::{CountMode, TokenizerSource};
+use kvroute_router::config::{CountMode, IndexSource, TokenizerSource};
 use kvroute_sim::{EventEndpoint, SimConfig};
 use kvroute_testkit::{Fleet, server_config};
 use serde_json::{Value, json};
@@ -125,11 +125,41 @@ async fn without_an_index_view_the_cached_stages_are_absent_and_reuse_is_still_c
     }
 }
 
+/// Without events the router remembers what it placed, and says how it could know more.
 #[tokio::test]
-async fn an_engine_without_events_is_routed_by_load_and_says_so() {
+async fn an_engine_without_events_is_remembered() {
+    let silent =
+        || SimConfig { kv_events: EventEndpoint::None, kv_replay: EventEndpoint::None, ..engine("sim") };
+    let fleet = Fleet::start(vec![silent(), silent()], "kv").await;
+    let url = fleet.data("/v1/chat/completions");
+    let prompt = fleet.client.post(&url, &chat("sim", &long_text())).await.json()["usage"]["prompt_tokens"]
+        .as_u64()
+        .unwrap();
+    fleet.client.post(&url, &chat("sim", &long_text())).await;
+    let workers = fleet.client.get(&fleet.admin("/api/workers")).await.json();
+    for worker in workers.as_array().unwrap() {
+        let rank = &worker["ranks"][0];
+        assert_eq!(rank["source_state"], "remembered");
+        assert!(rank["source_reason"].as_str().unwrap().contains("--kv-events-config"), "{rank}");
+    }
+    let scrape = fleet.at_rest().await;
+    assert_eq!(scrape.count(F3, &[]), prompt / 8 * 8);
+    let reusable = (prompt - 1) / 8 * 8;
+    assert_eq!(scrape.count(F4, &[]), reusable);
+    fleet.stop().await;
+}
+
+/// Whoever wants events only gets no estimate in their place.
+#[tokio::test]
+async fn an_engine_without_events_is_unknown_where_only_reports_count() {
     let silent =
         SimConfig { kv_events: EventEndpoint::None, kv_replay: EventEndpoint::None, ..engine("sim") };
-    let fleet = Fleet::start(vec![silent], "kv").await;
+    let reported_only = |urls: &[String]| {
+        let mut config = server_config(urls, "kv");
+        config.router.pools[0].index.source = IndexSource::Reported;
+        config
+    };
+    let fleet = Fleet::start_with(vec![silent], reported_only).await;
     let answer = fleet.client.post(&fleet.data("/v1/chat/completions"), &chat("sim", "hello")).await;
     assert_eq!(answer.status, 200);
     let workers = fleet.client.get(&fleet.admin("/api/workers")).await.json();

@@ -68,7 +68,7 @@ impl Context {
         let mut cargo = cargo(subcommand)?;
         cargo.envs(self.peers()?.environment());
         if self.long {
-            cargo.env("PROPTEST_CASES", "4096");
+            cargo.env("PROPTEST_CASES", "4096").env("KVROUTE_FAULT_SECONDS", "600");
         }
         Ok(cargo)
     }

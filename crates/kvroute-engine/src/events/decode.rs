@@ -5,6 +5,11 @@
 //! name or by position, and what is unknown is stepped over. Token ids go straight into their vector, since a
 //! prompt of a million tokens is one event.
 //!
+//! The size of a block is that of the largest one stored on the device: a radix tree may hold the short rest of a page
+//! and says its own size with it, and such a rest has no identity here. Should a larger one follow, all before it were
+//! rests, and what was made of them is cleared. On lower tiers blocks may be several of the device's in one; those
+//! cannot continue a prefix block by block and are left out, as are copies that are named by their hash alone.
+//!
 //! Decoding cannot fail. An event that cannot be read costs itself, a payload that is no batch counts as one
 //! such event, and the caller's place in the sequence moves on either way.
 
@@ -19,11 +24,16 @@ use rmp::Marker;
 use fields::{Field, Fields, GroupKind};
 use msgpack::{Cursor, Malformed};
 
-/// Decoder of one rank's stream. Remembers which cache groups hold prefixes, because removals do not say.
+/// Decoder of one rank's stream. Remembers what one event does not tell: which cache groups hold prefixes, because
+/// removals do not say, and how large a whole block is.
 #[derive(Clone, Debug, Default)]
 pub struct EventDecoder {
     /// By group index; a handful at most.
     groups: Vec<(u32, GroupKind)>,
+    /// The largest block on the device so far.
+    block_size: Option<BlockSize>,
+    is_resumed: bool,
+    has_announced_clear: bool,
 }
 
 /// Groups remembered: far more than any model has, so that a broken stream cannot grow the list.
@@ -40,9 +50,27 @@ enum EventKind {
 // === impl EventDecoder ===
 
 impl EventDecoder {
+    /// A decoder in the middle of a stream: the index knows the size of a block already, and refuses smaller ones
+    /// itself.
+    pub(super) fn resumed() -> Self {
+        Self { is_resumed: true, ..Self::default() }
+    }
+
+    /// Whether removals can only be understood by what earlier stores said: there are cache groups beside the one of
+    /// plain prefixes.
+    pub(super) fn knows_groups(&self) -> bool {
+        self.groups.iter().any(|learned| *learned != (0, GroupKind::Prefix))
+    }
+
+    /// Whether the engine itself announced a clear in the last payload: then nothing from before can be missing.
+    pub(super) const fn has_announced_clear(&self) -> bool {
+        self.has_announced_clear
+    }
+
     /// Reads one payload, the third frame of an event message: `[timestamp, [event, ...], rank]`.
     pub fn decode(&mut self, payload: &[u8]) -> EventBatch {
         let mut batch = EventBatch::default();
+        self.has_announced_clear = false;
         if self.read_batch(&mut Cursor::new(payload), &mut batch).is_err() {
             batch.undecodable += 1;
         }
@@ -61,7 +89,7 @@ impl EventDecoder {
         for _ in 0..cursor.array_len()? {
             let mut behind = *cursor;
             match self.read_event(&mut behind) {
-                Ok(Some(event)) => batch.events.push(event),
+                Ok(Some(event)) => self.take(event, batch),
                 Ok(None) => batch.ignored += 1,
                 Err(Malformed) => {
                     behind = *cursor;
@@ -77,6 +105,30 @@ impl EventDecoder {
         Ok(())
     }
 
+    /// Appends an event. A clear behind a clear says nothing, and engines that reset in a loop send thousands.
+    fn take(&mut self, event: KvEvent, batch: &mut EventBatch) {
+        match &event {
+            KvEvent::Stored(stored) if !self.is_whole(stored) => batch.ignored += 1,
+            KvEvent::Cleared if batch.events.last() == Some(&KvEvent::Cleared) => batch.ignored += 1,
+            KvEvent::Stored(stored) => {
+                if self.block_size.is_some_and(|known| known < stored.block_size) && !self.is_resumed {
+                    batch.events.push(KvEvent::Cleared);
+                }
+                if stored.tier == Tier::Device {
+                    self.block_size = Some(stored.block_size);
+                }
+                batch.events.push(event);
+            }
+            _ => batch.events.push(event),
+        }
+    }
+
+    /// Whether blocks are as large as those on the device; there, they may show to be larger than all before.
+    fn is_whole(&self, stored: &StoredBlocks) -> bool {
+        let Some(known) = self.block_size else { return true };
+        stored.block_size == known || (stored.tier == Tier::Device && stored.block_size > known)
+    }
+
     /// Reads one event to its end; `None` for one that does not concern the prefix index.
     fn read_event(&mut self, cursor: &mut Cursor<'_>) -> Result<Option<KvEvent>, Malformed> {
         let (kind, fields) = match cursor.peek()? {
@@ -85,7 +137,10 @@ impl EventDecoder {
         };
         match kind {
             EventKind::Unknown => Ok(None),
-            EventKind::Cleared => Ok(Some(KvEvent::Cleared)),
+            EventKind::Cleared => {
+                self.has_announced_clear = true;
+                Ok(Some(KvEvent::Cleared))
+            }
             EventKind::Stored => self.stored(fields),
             EventKind::Removed => self.removed(fields),
         }
@@ -98,6 +153,9 @@ impl EventDecoder {
         }
         let mut hashes = fields.hashes.ok_or(Malformed)?;
         let mut tokens = fields.tokens.ok_or(Malformed)?;
+        if tokens.is_empty() {
+            return Ok(None);
+        }
         let block_size = BlockSize::new(fields.block_size.ok_or(Malformed)?).map_err(|_| Malformed)?;
         let tokens_per_block = block_size.get() as usize;
         if tokens.len() > hashes.len() * tokens_per_block {

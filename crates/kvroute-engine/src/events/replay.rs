@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use kvroute_zmtp::{Dealer, Endpoint, ZmtpError};
 use tokio::sync::mpsc;
-use tracing::warn;
 
 use super::message::{EventMessage, replay_request};
 
@@ -15,19 +14,20 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What a replay brings; `Ended` and `Failed` are the last.
 #[derive(Debug)]
 pub(super) enum ReplayEvent {
-    Batch { sequence: u64, payload: Bytes },
+    Batch {
+        sequence: u64,
+        payload: Bytes,
+    },
     Ended,
-    Failed,
+    /// Why.
+    Failed(String),
 }
 
 /// Asks for every message from a number on. Ends early when the receiver is gone.
 pub(super) async fn replay(endpoint: Endpoint, from: u64, events: mpsc::Sender<ReplayEvent>) {
     let end = match forward(&endpoint, from, &events).await {
         Ok(()) => ReplayEvent::Ended,
-        Err(error) => {
-            warn!(source = %endpoint, from, %error, "replay of kv events failed");
-            ReplayEvent::Failed
-        }
+        Err(error) => ReplayEvent::Failed(error.to_string()),
     };
     // A caller that has lost interest is no failure.
     let _ = events.send(end).await;

@@ -10,6 +10,9 @@
 //! No clock, no socket: the caller reports what arrives and carries out the actions in order.
 
 mod backlog;
+mod rebuild;
+mod replaying;
+mod start;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -17,17 +20,17 @@ mod tests;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kvroute_core::{EventBatch, KvEvent, ReplayOutcome};
+use kvroute_core::{EventBatch, LastMessage};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::EventDecoder;
 use backlog::Backlog;
+use rebuild::Rebuild;
+use replaying::Replay;
 pub use state::{SourceIncident, SourceReason, SourceStatus};
 
 /// A rank that is not connected for so long is blind.
 pub const BLIND_AFTER: Duration = Duration::from_secs(15);
-/// Replays in a row that may end without closing a gap.
-const MAX_ATTEMPTS: u32 = 3;
 
 /// State of one rank's stream. `now` is any monotonic time of the caller.
 #[derive(Clone, Debug)]
@@ -36,7 +39,9 @@ pub struct Source {
     has_replay: bool,
     disconnected_since: Option<Duration>,
     /// The last message applied.
-    last: Option<Seen>,
+    last: Option<LastMessage>,
+    /// Whether `last` is from a snapshot, and nothing has confirmed it yet.
+    is_restored: bool,
     /// The highest number on the live channel, or what was known when it was connected.
     last_live: Option<u64>,
     /// Whether `last` is known to be of the process that now publishes.
@@ -44,8 +49,16 @@ pub struct Source {
     replay: Option<Replay>,
     /// Blocks may be missing until a clear, a restart or a replay from the first message.
     missing: Option<SourceReason>,
+    /// When to ask for everything again, after a loss that the engine may still be able to make up for.
+    rebuild: Option<Rebuild>,
     /// Nothing is known to be missing, but that is not certain either until the next message.
     doubt: Option<SourceReason>,
+    /// When the process was started that published `last`, where it says so.
+    process_start: Option<Duration>,
+    /// Whether the engine is being asked for its start since the last connection.
+    awaits_start: bool,
+    /// Live messages that wait for the answer.
+    waiting: Backlog,
 }
 
 /// What the caller must do, in this order.
@@ -54,7 +67,12 @@ pub enum SourceAction {
     /// Forget every block of the rank.
     Clear,
     /// Apply a batch. One from a replay has no publishing time, since its age says nothing about the router.
-    Apply(EventBatch),
+    Apply {
+        /// What to apply.
+        batch: EventBatch,
+        /// Where a snapshot that has this batch may be resumed; `None` where blocks may be missing.
+        position: Option<LastMessage>,
+    },
     /// Ask the replay socket for everything from a number on, instead of any replay before.
     RequestReplay {
         /// The first number wanted.
@@ -65,24 +83,9 @@ pub enum SourceAction {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
-    sequence: u64,
-    /// Payloads begin with a time stamp, so equal content means the same message of the same process.
-    content: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Channel {
     Live,
     Replay,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Replay {
-    backlog: Backlog,
-    attempt: u32,
-    /// The engine no longer had everything that was asked for.
-    is_short: bool,
 }
 
 // === impl Source ===
@@ -95,12 +98,23 @@ impl Source {
             has_replay,
             disconnected_since: Some(now),
             last: None,
+            is_restored: false,
             last_live: None,
             is_verified: false,
             replay: None,
             missing: None,
+            rebuild: None,
             doubt: Some(if has_replay { SourceReason::CatchingUp } else { SourceReason::NothingReceived }),
+            process_start: None,
+            awaits_start: false,
+            waiting: Backlog::default(),
         }
+    }
+
+    /// A source that is about to connect, where the index was restored as it was behind a message.
+    pub fn resumed(has_replay: bool, now: Duration, last: LastMessage) -> Self {
+        let decoder = EventDecoder::resumed();
+        Self { decoder, last: Some(last), is_restored: true, ..Self::new(has_replay, now) }
     }
 
     /// State at a time, to be asked after every input and every second.
@@ -111,7 +125,8 @@ impl Source {
             return state(SourceReason::NotConnected);
         }
         let catching_up = self.replay.as_ref().map(|_| SourceReason::CatchingUp);
-        match catching_up.or(self.missing).or(self.doubt) {
+        let unidentified = self.is_unidentified().then_some(SourceReason::Unidentified);
+        match catching_up.or(self.missing).or(unidentified).or(self.doubt) {
             Some(reason) => SourceStatus::degraded(reason),
             None => SourceStatus::EXACT,
         }
@@ -126,10 +141,17 @@ impl Source {
     pub fn connected(&mut self, actions: &mut Vec<SourceAction>) {
         self.disconnected_since = None;
         self.is_verified = false;
-        self.last_live = self.last_sequence();
+        self.awaits_start = false;
+        self.waiting = Backlog::default();
         self.replay = None;
+        if self.is_restored && !self.has_replay {
+            self.forget(actions);
+        }
+        self.last_live = self.last_sequence();
         if self.has_replay {
             self.start_replay(Replay::default(), actions);
+        } else {
+            self.doubt = Some(SourceReason::NothingReceived);
         }
     }
 
@@ -146,6 +168,7 @@ impl Source {
         if self.last_live.is_some_and(|last| sequence <= last) {
             self.restart(actions);
             self.replay = None;
+            self.waiting = Backlog::default();
         } else if self
             .last_live
             .max(self.last_sequence())
@@ -157,7 +180,12 @@ impl Source {
         if self.knows(sequence) {
             return; // A replay was faster.
         }
-        if let Some(replay) = &mut self.replay {
+        if self.is_unidentified() {
+            let is_within_bound = self.waiting.push(sequence, payload);
+            if !is_within_bound {
+                self.started(None, actions);
+            }
+        } else if let Some(replay) = &mut self.replay {
             let is_within_bound = replay.backlog.push(sequence, payload);
             if !is_within_bound {
                 self.give_up_replay(SourceReason::Flooded, actions);
@@ -172,93 +200,17 @@ impl Source {
         }
     }
 
-    /// A message from the replay socket.
-    pub fn replayed(&mut self, sequence: u64, payload: &Bytes, actions: &mut Vec<SourceAction>) {
-        let is_continued = self.continues(sequence);
-        let Some(replay) = &mut self.replay else { return };
-        match self.last {
-            Some(last) if sequence < last.sequence => {}
-            Some(last) if sequence == last.sequence && last.content == xxh3_64(payload) => {
-                self.is_verified = true;
-            }
-            Some(last) if sequence == last.sequence => self.restart_replay(actions),
-            _ => {
-                replay.is_short |= !is_continued;
-                self.lose_unless_continued(sequence, SourceReason::ReplayTooShort, actions);
-                self.apply(Channel::Replay, sequence, payload, actions);
-            }
-        }
-    }
-
-    /// The replay socket has sent everything.
-    pub fn replay_ended(&mut self, actions: &mut Vec<SourceAction>) {
-        let Some(replay) = &self.replay else { return };
-        let knows_nothing_of_last = self.last.is_some() && !self.is_verified;
-        let leaves_gap =
-            replay.backlog.front().is_some_and(|next| !self.knows(next) && !self.continues(next));
-        let is_short = !knows_nothing_of_last && (replay.is_short || leaves_gap);
-        let outcome = if is_short { ReplayOutcome::Short } else { ReplayOutcome::Complete };
-        actions.push(SourceAction::Count(SourceIncident::ReplayEnded(outcome)));
-        if knows_nothing_of_last {
-            return self.restart_replay(actions);
-        }
-        self.doubt = None;
-        self.work_off_backlog(SourceReason::ReplayTooShort, true, actions);
-    }
-
-    /// The replay socket refused, timed out or broke.
-    pub fn replay_failed(&mut self, actions: &mut Vec<SourceAction>) {
-        self.give_up_replay(SourceReason::ReplayFailed, actions);
-    }
-
-    fn give_up_replay(&mut self, reason: SourceReason, actions: &mut Vec<SourceAction>) {
-        if self.replay.is_some() {
-            actions.push(SourceAction::Count(SourceIncident::ReplayEnded(ReplayOutcome::Failed)));
-            self.doubt = Some(reason);
-            self.work_off_backlog(reason, false, actions);
-        }
-    }
-
-    /// Applies what waited for the replay. A gap in it is asked for again, or costs the rank's blocks.
-    fn work_off_backlog(
-        &mut self,
-        reason: SourceReason,
-        may_ask_again: bool,
-        actions: &mut Vec<SourceAction>,
-    ) {
-        let Some(mut replay) = self.replay.take() else { return };
-        while let Some(next) = replay.backlog.front() {
-            let asks_again = may_ask_again && replay.attempt < MAX_ATTEMPTS;
-            if asks_again && !self.knows(next) && !self.continues(next) {
-                return self.start_replay(replay, actions);
-            }
-            let Some((sequence, payload)) = replay.backlog.pop() else { return };
-            if !self.knows(sequence) {
-                self.lose_unless_continued(sequence, reason, actions);
-                self.apply(Channel::Live, sequence, &payload, actions);
-            }
-        }
-    }
-
-    /// What is known of the old process goes, and the new one is asked from its start.
-    fn restart_replay(&mut self, actions: &mut Vec<SourceAction>) {
-        let Some(replay) = self.replay.take() else { return };
-        self.restart(actions);
-        self.start_replay(replay, actions);
-    }
-
-    /// Asks from the last known message on, that one included: it proves who answers.
-    fn start_replay(&mut self, replay: Replay, actions: &mut Vec<SourceAction>) {
-        let Replay { backlog, attempt, .. } = replay;
-        self.replay = Some(Replay { backlog, attempt: attempt + 1, is_short: false });
-        actions.push(SourceAction::RequestReplay { from: self.last_sequence().unwrap_or(0) });
-    }
-
     /// Another process of the engine publishes now.
     fn restart(&mut self, actions: &mut Vec<SourceAction>) {
         actions.push(SourceAction::Count(SourceIncident::Restart));
         self.forget(actions);
         self.missing = None;
+        self.rebuild = None;
+        self.decoder = EventDecoder::default();
+        if self.awaits_start {
+            // The answer will be of the process that was found here, and is no second restart.
+            self.process_start = None;
+        }
     }
 
     /// A message that does not continue the run breaks it for good: nothing can be asked any more.
@@ -276,14 +228,24 @@ impl Source {
             actions.push(SourceAction::Count(SourceIncident::Missed(missed)));
         }
         let has_just_joined = self.last.is_none() && !self.has_replay;
-        self.missing = Some(if has_just_joined { SourceReason::JoinedLate } else { reason });
+        let reason = if has_just_joined { SourceReason::JoinedLate } else { reason };
+        self.missing = Some(reason);
+        self.rebuild = Rebuild::after(reason, self.rebuild.take());
         self.forget(actions);
     }
 
     fn forget(&mut self, actions: &mut Vec<SourceAction>) {
+        self.is_restored = false;
         if self.last.take().is_some() {
             actions.push(SourceAction::Clear);
         }
+    }
+
+    /// Where a snapshot may be resumed: by a replay, of a stream that misses nothing. What the decoder has learned of
+    /// cache groups is in no snapshot, and removals cannot be understood without it.
+    fn position(&self) -> Option<LastMessage> {
+        let is_resumable = self.has_replay && self.missing.is_none() && !self.decoder.knows_groups();
+        self.last.filter(|_| is_resumable)
     }
 
     fn knows(&self, sequence: u64) -> bool {
@@ -306,13 +268,16 @@ impl Source {
         if channel == Channel::Replay {
             batch.published = None;
         }
-        let is_cleared = batch.events.iter().any(|event| matches!(event, KvEvent::Cleared));
-        if is_cleared || sequence == 0 {
+        if self.decoder.has_announced_clear() || sequence == 0 {
             self.missing = None;
         }
-        self.last = Some(Seen { sequence, content: xxh3_64(payload) });
+        if self.decoder.has_announced_clear() {
+            self.rebuild = None;
+        }
+        self.last = Some(LastMessage { sequence, content: xxh3_64(payload) });
         self.is_verified = true;
+        self.is_restored = false;
         self.doubt = None;
-        actions.push(SourceAction::Apply(batch));
+        actions.push(SourceAction::Apply { batch, position: self.position() });
     }
 }

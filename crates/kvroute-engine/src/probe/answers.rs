@@ -1,6 +1,7 @@
 //! What a worker answered to a set of questions; absent answers are simply not there.
 
 use futures_util::future::join_all;
+use http::StatusCode;
 
 use crate::HttpClient;
 use crate::http::{Answer, get};
@@ -30,6 +31,11 @@ impl Answers {
     /// A good answer in the shape that is needed.
     pub(crate) fn json<'a, T: serde::Deserialize<'a>>(&'a self, path: &str) -> Option<T> {
         self.find(path)?.json()
+    }
+
+    /// Whether a path is there, but is not for asking: it changes something.
+    pub(crate) fn is_only_posted(&self, path: &str) -> bool {
+        self.find(path).is_some_and(|answer| answer.status == StatusCode::METHOD_NOT_ALLOWED)
     }
 
     fn find(&self, path: &str) -> Option<&Answer> {

@@ -4,6 +4,7 @@ use crate::captured_server::{CapturedServer, Exchange, captured, documented};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use kvroute_core::{BlockSize, Blocks, DpRank, Tokens};
+use kvroute_engine::events::EventAddress;
 use kvroute_engine::{AnnouncedEvents, EngineKind, HttpClient, Probe, ProbeError, probe};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -20,7 +21,7 @@ async fn probed(exchanges: Vec<Exchange>) -> Probe {
 fn events(rank: u32, port: u16) -> AnnouncedEvents {
     AnnouncedEvents {
         dp_rank: DpRank::new(rank),
-        events: format!("tcp://127.0.0.1:{port}").parse().unwrap(),
+        events: EventAddress::Connect(format!("tcp://127.0.0.1:{port}").parse().unwrap()),
         replay: Some(format!("tcp://127.0.0.1:{}", port + 1000).parse().unwrap()),
         topic: "kv-events".to_owned(),
     }
@@ -54,7 +55,8 @@ async fn vllm() {
     assert!(found.can_tokenize);
     assert_eq!(found.events.len(), 2);
     assert_eq!(found.events[0], events(0, 5557));
-    assert_eq!((found.events[1].events.host(), &found.events[1].replay), ("10.0.0.1", &None));
+    let elsewhere = EventAddress::Connect("tcp://10.0.0.1:5558".parse().unwrap());
+    assert_eq!((&found.events[1].events, &found.events[1].replay), (&elsewhere, &None));
     assert_eq!(found.dp_ranks, 3);
     let [note] = &found.notes[..] else { panic!("{:?}", found.notes) };
     assert!(note.contains("ipc:///tmp/events"), "{note}");
@@ -160,8 +162,30 @@ async fn an_engine_that_hides_its_owner_is_known_by_its_own_paths() {
     assert_eq!(probed(vec![models.clone(), info]).await.engine, EngineKind::Sglang);
     let found = probed(vec![trtllm, version]).await;
     assert_eq!((found.engine, found.version.as_deref()), (EngineKind::TensorRtLlm, Some("1.2.0")));
+    assert_eq!(found.events, []);
     let found = probed(vec![models]).await;
     assert_eq!((found.engine, found.block_size), (EngineKind::OpenAi, Some(BlockSize::DEFAULT)));
+}
+
+#[tokio::test]
+async fn a_probe_finds_events_to_poll_without_taking_any() {
+    let models = r#"{"data":[{"id":"m","owned_by":"tensorrt_llm"}]}"#;
+    let server = CapturedServer::start(vec![
+        documented("GET /v1/models", None, "200 OK", models),
+        documented(
+            "GET /kv_cache_events",
+            None,
+            "405 Method Not Allowed",
+            r#"{"detail":"Method Not Allowed"}"#,
+        ),
+        documented("POST /kv_cache_events", None, "200 OK", "[]"),
+    ])
+    .await;
+    let found = probe(&client(), &server.url).await.unwrap();
+    let [announced] = &found.events[..] else { panic!("{:?}", found.events) };
+    assert_eq!((announced.dp_rank, &announced.replay), (DpRank::new(0), &None));
+    assert_eq!(announced.events, EventAddress::Poll { url: server.url.clone() });
+    assert_eq!(server.posted("/kv_cache_events"), [json!(null); 0]);
 }
 
 #[tokio::test]

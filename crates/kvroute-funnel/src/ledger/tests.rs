@@ -8,7 +8,7 @@ use kvroute_core::{Figure, ReportSource};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{CachedStages, Count, ReportExpectation, UncountedReason};
+use crate::{CachedStages, Count, DeliveryTerms, ReportExpectation, UncountedReason};
 
 /// Writes down every call in order.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +18,7 @@ struct Recorder(Rc<RefCell<Vec<Call>>>);
 enum Call {
     Opened(Opening),
     Judged(Judgement),
+    Undelivered(DeliveryReason, Tokens),
     Closed(Closing),
 }
 
@@ -28,6 +29,10 @@ impl FunnelSink for Recorder {
 
     fn judged(&self, judgement: &Judgement) {
         self.0.borrow_mut().push(Call::Judged(*judgement));
+    }
+
+    fn undelivered(&self, reason: DeliveryReason, tokens: Tokens) {
+        self.0.borrow_mut().push(Call::Undelivered(reason, tokens));
     }
 
     fn closed(&self, closing: &Closing) {
@@ -59,11 +64,12 @@ fn exact() -> Opening {
     let tokens = Tokens::new;
     let cached = CachedStages { anywhere: tokens(80), best: tokens(64), selected: tokens(48) };
     let count = Count::Exact { input: tokens(INPUT), cached: Some(cached) };
-    Opening { count, reports: ReportExpectation::Expected }
+    let delivery = Some(DeliveryTerms { reusable: tokens(96) });
+    Opening { count, reports: ReportExpectation::Expected, delivery }
 }
 
 fn uncounted(reason: UncountedReason) -> Opening {
-    Opening { count: Count::Uncounted(reason), reports: ReportExpectation::Expected }
+    Opening { count: Count::Uncounted(reason), reports: ReportExpectation::Expected, delivery: None }
 }
 
 fn usage(prompt: Figure, reused: Figure) -> WorkerReport {
@@ -81,7 +87,7 @@ fn judged(opening: Opening, reports: &[WorkerReport], close: Close) -> Judgement
     for report in reports {
         ledger.report(report);
     }
-    let closing = ledger.close(close);
+    let closing = ledger.close(close).closing;
     let judgements = recorder.judgements();
     assert_eq!(judgements.len(), 1, "{judgements:?}");
     assert_eq!(closing.outcome, Some(judgements[0].outcome));
@@ -99,7 +105,8 @@ fn summary(judgement: Judgement) -> (ReportOutcome, Option<u64>, u64, u64) {
 fn a_valid_report_is_counted_with_its_prediction_and_zero_is_valid() {
     let judgement = judged(exact(), &[counted(INPUT, 48)], Close::Completed);
     assert_eq!(summary(judgement), (ReportOutcome::Reported, Some(48), INPUT, INPUT));
-    assert_eq!(judgement.predicted, Some(Tokens::new(48)));
+    let compared = judgement.delivery.map(|delivery| (delivery.predicted, delivery.reported));
+    assert_eq!(compared, Some((Tokens::new(48), Tokens::new(48))));
     assert_eq!(judgement.uncached(), Some(Tokens::new(52)));
 
     let zero = judged(exact(), &[counted(INPUT, 0)], Close::Completed);
@@ -116,7 +123,7 @@ fn reuse_above_the_selected_prefix_is_not_capped() {
 fn reuse_above_the_prompt_is_counted_but_not_compared() {
     let judgement = judged(exact(), &[counted(INPUT, 101)], Close::Completed);
     assert_eq!(summary(judgement), (ReportOutcome::Impossible, Some(101), INPUT, INPUT));
-    assert_eq!((judgement.predicted, judgement.uncached()), (None, None));
+    assert_eq!((judgement.delivery, judgement.uncached()), (None, None));
 }
 
 #[test]
@@ -133,7 +140,7 @@ fn an_endpoint_without_a_prompt_has_no_outcome() {
     let recorder = Recorder::default();
     let mut ledger = AttemptLedger::open(uncounted(UncountedReason::Endpoint), recorder.clone());
     assert_eq!(ledger.report(&counted(70, 10)), None);
-    let closing = ledger.close(Close::Completed);
+    let closing = ledger.close(Close::Completed).closing;
     assert_eq!((closing.outcome, closing.reused), (None, None));
     assert_eq!(recorder.judgements(), []);
 }
@@ -145,9 +152,9 @@ fn excluded_and_ambiguous_attempts_ignore_their_reports() {
         (ReportExpectation::Ambiguous, ReportOutcome::Ambiguous),
     ];
     for (reports, outcome) in pairs {
-        for count in [exact().count, uncounted(UncountedReason::Off).count] {
+        for opening in [exact(), uncounted(UncountedReason::Off)] {
             for close in Close::ALL {
-                let judgement = judged(Opening { count, reports }, &[counted(INPUT, 10)], close);
+                let judgement = judged(Opening { reports, ..opening }, &[counted(INPUT, 10)], close);
                 assert_eq!(summary(judgement), (outcome, None, 0, 0));
             }
         }
@@ -213,7 +220,7 @@ fn a_silent_uncounted_attempt_is_expected_only_by_the_engines_prompt() {
     let mut ledger = AttemptLedger::open(off, recorder.clone());
     ledger.engine_counted(70);
     ledger.engine_counted(u64::MAX);
-    ledger.close(Close::Completed);
+    drop(ledger.close(Close::Completed));
     assert_eq!(summary(recorder.judgements()[0]), (ReportOutcome::Missing, None, 0, 70));
 }
 
@@ -242,7 +249,7 @@ fn the_first_valid_report_counts_at_once_even_after_bad_ones_and_nothing_undoes_
 
     assert_eq!(ledger.report(&counted(INPUT, 64)), None);
     assert_eq!(ledger.report(&usage(Figure::Invalid, Figure::Invalid)), None);
-    let closing = ledger.close(Close::Failed);
+    let closing = ledger.close(Close::Failed).closing;
     assert_eq!(closing.reused, Some(Tokens::new(32)));
     assert_eq!(recorder.judgements().len(), 1);
 }
@@ -269,7 +276,7 @@ fn stages_that_contradict_each_other_are_caught_where_assertions_are_on() {
     let tokens = Tokens::new;
     let cached = CachedStages { anywhere: tokens(8), best: tokens(8), selected: tokens(16) };
     let count = Count::Exact { input: tokens(INPUT), cached: Some(cached) };
-    let _ = AttemptLedger::open(Opening { count, reports: ReportExpectation::Expected }, Recorder::default());
+    let _ = AttemptLedger::open(Opening { count, ..exact() }, Recorder::default());
 }
 
 // === any sequence against a model ===
@@ -295,7 +302,10 @@ fn any_opening() -> impl Strategy<Value = Opening> {
         1 => Just(ReportExpectation::Ambiguous),
         1 => Just(ReportExpectation::Excluded),
     ];
-    (any_count(), reports).prop_map(|(count, reports)| Opening { count, reports })
+    (any_count(), reports, 0u64..8).prop_map(|(count, reports, reusable)| {
+        let delivery = count.cached().map(|_| DeliveryTerms { reusable: Tokens::new(reusable) });
+        Opening { count, reports, delivery }
+    })
 }
 
 fn any_figure() -> impl Strategy<Value = Figure> {
@@ -376,7 +386,7 @@ proptest! {
             ledger.report(report);
         }
         match ending {
-            Some(close) => { ledger.close(close); }
+            Some(close) => drop(ledger.close(close)),
             None => drop(ledger),
         }
 
@@ -396,7 +406,15 @@ proptest! {
 
         let calls = recorder.0.borrow();
         prop_assert_eq!(calls.first(), Some(&Call::Opened(opening)));
-        prop_assert!(matches!(calls.last(), Some(Call::Closed(_))));
+        let places = |wanted: fn(&Call) -> bool| calls.iter().position(wanted);
+        let judged_at = places(|call| matches!(call, Call::Judged(_)));
+        let closed_at = places(|call| matches!(call, Call::Closed(_)));
+        let lost_at = |late: bool| calls.iter().enumerate().filter(move |(_, call)| {
+            matches!(call, Call::Undelivered(reason, _) if (*reason != DeliveryReason::LastBlock) == late)
+        }).map(|(place, _)| place);
+        prop_assert!(judged_at < closed_at);
+        prop_assert!(lost_at(false).all(|place| Some(place) == judged_at.map(|judged| judged + 1)));
+        prop_assert!(lost_at(true).all(|place| place + 1 == calls.len() && Some(place) > closed_at));
     }
 
     #[test]
@@ -409,7 +427,7 @@ proptest! {
             for report in reports {
                 ledger.report(report);
             }
-            ledger.close(Close::Completed);
+            drop(ledger.close(Close::Completed));
         }
         let judgements = recorder.judgements();
         let total = |of: fn(&Judgement) -> Tokens| judgements.iter().map(of).sum::<Tokens>();

@@ -36,6 +36,7 @@ impl Model {
             KvEvent::Removed { hashes, tier } => {
                 hashes.iter().for_each(|hash| rank.remove(*tier, name(hash), &mut applied));
             }
+            KvEvent::Moved { hash, from, to } => rank.relocate(name(hash), *from, *to, &mut applied),
             KvEvent::Cleared => {
                 applied.removed = rank.held.len() as u64;
                 *rank = Rank { block_size: rank.block_size, ..Rank::default() };
@@ -46,6 +47,18 @@ impl Model {
 
     pub(crate) fn leave(&mut self, slot: u32) {
         self.ranks.remove(&slot);
+    }
+
+    /// A rank that comes back from a snapshot: everything but the blocks that wait.
+    pub(crate) fn reload(&mut self, slot: u32) {
+        if let Some(rank) = self.ranks.get_mut(&slot) {
+            rank.waiting.clear();
+        }
+    }
+
+    /// What a rank holds on whichever tier.
+    pub(crate) fn held(&self, slot: u32) -> BTreeSet<Prefix> {
+        self.ranks.get(&slot).map_or_else(BTreeSet::new, |rank| rank.held.values().cloned().collect())
     }
 
     pub(crate) fn distinct(&self, slot: u32, tier: Tier) -> usize {
@@ -185,6 +198,18 @@ impl Rank {
         } else {
             applied.unknown += 1;
         }
+    }
+
+    fn relocate(&mut self, block: u64, from: Tier, to: Tier, applied: &mut Applied) {
+        let Some(prefix) = self.held.get(&(from, block)).cloned() else {
+            applied.unknown += 1;
+            return;
+        };
+        if from == to {
+            return;
+        }
+        self.hold(to, block, prefix, applied);
+        self.remove(from, block, applied);
     }
 
     fn holds(&self, tier: Tier, prefix: &Prefix) -> bool {

@@ -50,7 +50,7 @@ pub(crate) const WORKER_REUSED: Row = Row {
     unit: "tokens",
     help: "Tokens that workers report to have reused; divide by kvroute_router_reuse_reported_input_tokens_total",
     moves: "on the first valid report of an attempt, zero included; later errors or reports change nothing",
-    act: "below the selected prefix by more than a block a request: the index is stale or the engine evicts",
+    act: "below the selected prefix: kvroute_router_reuse_lost_tokens_total says why, token by token",
     differs: "counted in every routing mode, and never from the decode leg of a disaggregated request",
 };
 

@@ -1,9 +1,12 @@
 //! Index sources: how the index learns what one rank has cached, and how far that can be trusted.
 
-use super::{DP_RANK, EventKind, Kind, Label, ReplayOutcome, Row, SourceState, Values, WORKER_ID};
+use super::{
+    DP_RANK, EventKind, Kind, Label, RejectReason, ReplayOutcome, Row, SourceState, Values, WORKER_ID,
+};
 
 const STATE: Label = Label { name: "state", values: Values::Of(SourceState::VALUES) };
 const KIND: Label = Label { name: "kind", values: Values::Of(EventKind::VALUES) };
+const REASON: Label = Label { name: "reason", values: Values::Of(RejectReason::VALUES) };
 const OUTCOME: Label = Label { name: "outcome", values: Values::Of(ReplayOutcome::VALUES) };
 
 pub(crate) const SOURCE_STATE: Row = Row {
@@ -14,7 +17,8 @@ pub(crate) const SOURCE_STATE: Row = Row {
     unit: "1 for the current state",
     help: "Trust in what the index holds of a rank: 1 for the current state, 0 for the others",
     moves: "when a source changes state; gone when the rank leaves",
-    act: "blind: the engine's KV events do not arrive; degraded: enable the engine's replay endpoint",
+    act: "blind: the engine's KV events do not arrive; degraded: enable the engine's replay endpoint; suspect: its \
+          reports contradict its events, restart or flush it; remembered: without events, reuse is only estimated",
     differs: "",
 };
 
@@ -25,8 +29,21 @@ pub(crate) const INDEX_BLOCKS: Row = Row {
     buckets: &[],
     unit: "blocks",
     help: "Device blocks that the index holds for a rank",
-    moves: "with the rank's events",
+    moves: "with the rank's events, or with what is remembered of it",
     act: "near the engine's cache size: it evicts",
+    differs: "",
+};
+
+pub(crate) const BLOCKS_REJECTED: Row = Row {
+    name: "kvroute_index_blocks_rejected_total",
+    kind: Kind::Counter,
+    labels: &[WORKER_ID, DP_RANK, REASON],
+    buckets: &[],
+    unit: "blocks; with reason rejected whole events and prompts",
+    help: "Blocks of a rank that the index cannot place, or that contradict what it holds",
+    moves: "orphaned: the parent is unknown yet; dropped: too many wait for theirs; conflicting: a hash changed its \
+            meaning; rejected: an event contradicts itself, or it or a remembered prompt the rank's block size",
+    act: "orphaned beside gaps: enable the engine's replay endpoint; the others: the engine's events cannot be trusted",
     differs: "",
 };
 

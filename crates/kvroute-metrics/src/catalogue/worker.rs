@@ -96,6 +96,6 @@ pub(crate) const WORKER_REPORTED: Row = Row {
     unit: "tokens",
     help: "Tokens that a rank reported to have reused, of the attempts with a prediction",
     moves: "on a report with outcome reported, if there was an index view",
-    act: "far below the prediction on one rank: its event stream lies or its block size is wrong",
+    act: "far below the prediction on one rank: its cache was emptied unannounced, or its block size is wrong",
     differs: "",
 };

@@ -1,6 +1,7 @@
 //! The exposition as a scraper sees it, of a scripted run that moves every family.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up must fail")]
 
+mod delivery;
 mod reader;
 mod script;
 
@@ -14,6 +15,7 @@ use kvroute_metrics::{
     WorkerType, render_markdown,
 };
 
+use self::delivery::{lost, surplus};
 use self::reader::{families, sample, samples};
 use self::script::{Fleet, metrics};
 
@@ -164,12 +166,15 @@ fn churn_of_models_and_workers_leaves_no_series() {
             phases: &[Phase::Aggregated],
             counts_input: true,
         });
-        script::one_attempt(&pool, &ranks);
+        let pending = script::one_attempt(&pool, &ranks);
+        pool.index_budget_evicted(1);
+        let remembered = metrics.remembered(&rank);
         pool.decided("a_late_reason");
         if index % 100 == 0 {
             assert!(names(&metrics.render()).len() > before.len());
         }
-        drop((worker, ranks, source, pool));
+        drop((worker, ranks, source, remembered, pool));
+        drop(pending);
     }
     assert_eq!(names(&metrics.render()), before);
 }
@@ -186,6 +191,22 @@ fn an_attempt_that_outlives_its_worker_and_pool_is_harmless() {
     assert!(!metrics.render().contains("worker_id=\"w1\""));
     drop(ledger);
     assert!(!metrics.render().contains("model=\"alpha\""));
+}
+
+#[test]
+fn a_remembered_rank_has_a_state_and_blocks_but_no_series_of_an_event_stream() {
+    let metrics = metrics();
+    let rank = WorkerRank::new(WorkerId::new("w"), DpRank::new(0));
+    let source = metrics.source(&rank, SourceState::Remembered);
+    let families = || -> BTreeSet<String> {
+        let of_rank =
+            samples(&metrics.render()).into_iter().filter(|sample| sample.labels.contains_key("worker_id"));
+        of_rank.map(|sample| sample.family).collect()
+    };
+    let known = ["kvroute_index_blocks", "kvroute_index_source_state"].map(str::to_owned);
+    assert_eq!(families(), BTreeSet::from(known));
+    drop(source);
+    assert!(families().is_empty());
 }
 
 #[test]
@@ -209,10 +230,18 @@ fn what_nobody_looks_at_is_absent_and_not_zero() {
         "kvroute_router_best_cached_prefix_tokens_total",
     ];
     assert_eq!(views.map(value), [None; 4]);
+    let of_the_ledger = || {
+        let [lost, surplus] = [lost("unexplained"), surplus()];
+        let compared = format!("kvroute_router_reuse_compared_predicted_tokens_total{pair}");
+        [lost, surplus, compared, "kvroute_index_bytes{model=\"alpha\"}".to_owned()]
+            .map(|key| sample(&metrics.render(), &key))
+    };
+    assert_eq!(of_the_ledger(), [None; 4]);
     assert_eq!(value("dynamo_component_router_kv_worker_reused_tokens_total"), Some(0.0));
 
     pool.index_view_exists();
     assert_eq!(views.map(value), [None, Some(0.0), Some(0.0), Some(0.0)]);
+    assert_eq!(of_the_ledger(), [Some(0.0); 4]);
     let counted = metrics.pool(&PoolLabels { counts_input: true, ..labels });
     assert_eq!(value(views[0]), Some(0.0));
     drop((pool, counted));

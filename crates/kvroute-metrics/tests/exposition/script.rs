@@ -7,21 +7,22 @@ use kvroute_core::{
     WorkerReport,
 };
 use kvroute_funnel::{
-    AttemptLedger, CachedStages, Close, Count, Opening, ReportExpectation, UncountedReason,
+    AttemptLedger, CachedStages, Close, Count, DeliveryTerms, Opening, PendingDelivery, ReportExpectation,
+    UncountedReason,
 };
 use kvroute_metrics::{
     AttemptMetrics, DecisionMarks, Endpoint, EventKind, Metrics, MetricsOptions, PoolLabels, PoolMetrics,
-    RankMetrics, ReplayOutcome, RequestOutcome, RequestShape, SelectionOverlap, SourceMetrics, SourceState,
-    Stage, WorkerMetrics, WorkerState, WorkerType,
+    RankMetrics, RejectReason, RememberedMetrics, ReplayOutcome, RequestOutcome, RequestShape,
+    SelectionOverlap, SourceMetrics, SourceState, Stage, WorkerMetrics, WorkerState, WorkerType,
 };
 
-/// One model, one worker with an index source, one without.
+/// One model, one worker that publishes events, one that is remembered.
 pub(crate) struct Fleet {
     pool: PoolMetrics,
     worker: WorkerMetrics,
     rank: RankMetrics,
     source: SourceMetrics,
-    sourceless: (WorkerMetrics, RankMetrics),
+    eventless: (WorkerMetrics, RankMetrics, SourceMetrics, RememberedMetrics),
 }
 
 pub(crate) fn metrics() -> Metrics {
@@ -40,14 +41,17 @@ impl Fleet {
         });
         let (first, second) = (WorkerId::new("w1"), WorkerId::new("w2"));
         let rank = WorkerRank::new(first.clone(), DpRank::new(0));
+        let eventless = WorkerRank::new(second.clone(), DpRank::new(3));
         pool.index_view_exists();
         Self {
             worker: metrics.worker(&first, WorkerState::Starting),
             rank: metrics.rank(&rank, WorkerType::Decode),
             source: metrics.source(&rank, SourceState::Blind),
-            sourceless: (
+            eventless: (
                 metrics.worker(&second, WorkerState::Ready),
-                metrics.rank(&WorkerRank::new(second.clone(), DpRank::new(3)), WorkerType::Prefill),
+                metrics.rank(&eventless, WorkerType::Prefill),
+                metrics.source(&eventless, SourceState::Remembered),
+                metrics.remembered(&eventless),
             ),
             pool,
         }
@@ -56,7 +60,9 @@ impl Fleet {
     pub(crate) fn run(metrics: &Metrics) -> Self {
         let fleet = Self::join(metrics);
         fleet.sources();
+        fleet.memory();
         fleet.attempts();
+        fleet.deliveries();
         fleet.decisions(metrics);
         fleet.requests(metrics);
         fleet.worker.set_state(WorkerState::Ready);
@@ -73,6 +79,11 @@ impl Fleet {
         open_attempt(&self.pool, &self.rank)
     }
 
+    /// An attempt of which 112 promised tokens, beside the last block, still lack a reason.
+    pub(crate) fn pending_delivery(&self) -> PendingDelivery<AttemptMetrics> {
+        one_attempt(&self.pool, &self.rank)
+    }
+
     fn sources(&self) {
         self.source.set_state(SourceState::Exact);
         self.source.set_blocks(Blocks::new(512));
@@ -80,11 +91,36 @@ impl Fleet {
         for (kind, count) in EventKind::ALL.into_iter().zip(1..) {
             self.source.events(kind, count);
         }
+        for (reason, count) in RejectReason::ALL.into_iter().zip(1..) {
+            self.source.rejected(reason, count);
+        }
         self.source.gap();
         self.source.missed_batches(3);
         self.source.replay(ReplayOutcome::Complete);
         self.source.replay(ReplayOutcome::Short);
         self.source.restart();
+    }
+
+    /// The index in general, and the rank that is remembered.
+    fn memory(&self) {
+        self.pool.set_index_bytes(65_536);
+        self.pool.index_budget_evicted(12);
+        let (_, _, source, remembered) = &self.eventless;
+        source.set_blocks(Blocks::new(40));
+        remembered.set_blocks(Blocks::new(44));
+        remembered.evicted(7);
+        remembered.fallbacks(1);
+        remembered.output_batches(5);
+        remembered.rejected(2);
+    }
+
+    /// One attempt with a surplus, and one of each reason of a loss beyond the last block.
+    fn deliveries(&self) {
+        let run = |phase, reused| compared_attempt(&self.pool, phase, &self.rank, reused);
+        assert!(run(Phase::Aggregated, 700).is_none());
+        assert!(run(Phase::Prefill, 624).is_none());
+        run(Phase::Aggregated, 560).unwrap().stale_index();
+        run(Phase::Prefill, 0).unwrap().unexplained();
     }
 
     /// One attempt of each outcome, and of each reason not to count.
@@ -95,7 +131,7 @@ impl Fleet {
             for report in reports {
                 ledger.report(report);
             }
-            ledger.close(close);
+            drop(ledger.close(close));
         };
         close(&[report(1000, 512)], Close::Completed);
         close(&[report(1000, 1024)], Close::Completed);
@@ -106,16 +142,17 @@ impl Fleet {
         drop(self.open_attempt());
         for reports in [ReportExpectation::Ambiguous, ReportExpectation::Excluded] {
             let opening = Opening { reports, ..indexed() };
-            AttemptLedger::open(opening, self.pool.attempt(Phase::Aggregated, &self.rank))
-                .close(Close::Completed);
+            let sink = self.pool.attempt(Phase::Aggregated, &self.rank);
+            drop(AttemptLedger::open(opening, sink).close(Close::Completed));
         }
         for reason in UncountedReason::ALL {
-            let opening = Opening { count: Count::Uncounted(reason), reports: ReportExpectation::Expected };
+            let count = Count::Uncounted(reason);
+            let opening = Opening { count, reports: ReportExpectation::Expected, delivery: None };
             let mut ledger =
-                AttemptLedger::open(opening, self.pool.attempt(Phase::Aggregated, &self.sourceless.1));
+                AttemptLedger::open(opening, self.pool.attempt(Phase::Aggregated, &self.eventless.1));
             ledger.dispatched();
             ledger.report(&report(300, 16));
-            ledger.close(Close::Completed);
+            drop(ledger.close(Close::Completed));
         }
     }
 
@@ -159,23 +196,35 @@ impl Fleet {
     }
 }
 
-/// One completed attempt that reported.
-pub(crate) fn one_attempt(pool: &PoolMetrics, rank: &RankMetrics) {
-    let mut ledger = open_attempt(pool, rank);
-    ledger.report(&report(1000, 512));
-    ledger.close(Close::Completed);
+/// One completed attempt that reported, with what is left to decide of its loss.
+pub(crate) fn one_attempt(pool: &PoolMetrics, rank: &RankMetrics) -> PendingDelivery<AttemptMetrics> {
+    compared_attempt(pool, Phase::Aggregated, rank, 512).unwrap()
+}
+
+/// One completed attempt that was promised 640 of 1,000 tokens and reused so many.
+pub(crate) fn compared_attempt(
+    pool: &PoolMetrics,
+    phase: Phase,
+    rank: &RankMetrics,
+    reused: u64,
+) -> Option<PendingDelivery<AttemptMetrics>> {
+    let mut ledger = AttemptLedger::open(indexed(), pool.attempt(phase, rank));
+    ledger.report(&report(1000, reused));
+    ledger.close(Close::Completed).pending
 }
 
 fn open_attempt(pool: &PoolMetrics, rank: &RankMetrics) -> AttemptLedger<AttemptMetrics> {
     AttemptLedger::open(indexed(), pool.attempt(Phase::Aggregated, rank))
 }
 
+/// Of 640 promised tokens the last 16 are never delivered.
 fn indexed() -> Opening {
     let tokens = Tokens::new;
     let cached = CachedStages { anywhere: tokens(960), best: tokens(800), selected: tokens(640) };
     Opening {
         count: Count::Exact { input: tokens(1000), cached: Some(cached) },
         reports: ReportExpectation::Expected,
+        delivery: Some(DeliveryTerms { reusable: tokens(624) }),
     }
 }
 

@@ -1,10 +1,10 @@
-use kvroute_core::{BlockSize, Blocks, Tokens, WorkerLoad};
+use kvroute_core::{AttemptId, BlockSize, Blocks, SequenceHash, Tokens, WorkerLoad};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::{CachedTokens, CostWeights, Exclusion};
+use crate::{BookedPrompt, Booking, CachedTokens, CostWeights, Exclusion, LoadBook};
 
 fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
@@ -23,6 +23,7 @@ fn idle(slot: u32) -> Candidate {
         slot: RankSlot::new(slot),
         block_size: BlockSize::DEFAULT,
         cached: CachedTokens::NONE,
+        expected: Tokens::ZERO,
         load: WorkerLoad::default(),
         excluded: None,
     }
@@ -159,6 +160,68 @@ fn an_excluded_candidate_has_no_cost() {
     assert_eq!(costs[1].map(|cost| cost.terms.credit.get()), Some(5.0));
 }
 
+/// Places cold prompts of 1,000 tokens one after another on equal idle ranks, booking each; none is computed
+/// meanwhile. Answers which slot each got.
+fn burst(prompts: impl IntoIterator<Item = u64>, ranks: u32) -> Vec<u32> {
+    let policy = by_name("kv").unwrap();
+    let (mut book, mut rng) = (LoadBook::new(), rng(3));
+    let mut placed: Vec<(RankSlot, u64)> = Vec::new();
+    for (number, prompt) in prompts.into_iter().enumerate() {
+        let hashes: Vec<_> =
+            (0..1000 / 16).map(|block| SequenceHash::from_raw(prompt * 100 + block)).collect();
+        let expected_on = |slot| {
+            let shares = placed.contains(&(slot, prompt));
+            BlockSize::DEFAULT.tokens(Blocks::from(if shares { hashes.len() } else { 0 }))
+        };
+        let candidates: Vec<_> = (0..ranks)
+            .map(|slot| {
+                let slot = RankSlot::new(slot);
+                Candidate { load: book.load(slot), expected: expected_on(slot), ..idle(slot.get()) }
+            })
+            .collect();
+        let picked = policy.pick(&request(0.0), &candidates, &mut Vec::new(), &mut rng).unwrap();
+        let slot = candidates[picked.candidate].slot;
+        let tokens = Tokens::new(1000);
+        let booking = Booking {
+            prefill: tokens - expected_on(slot),
+            block_size: BlockSize::DEFAULT,
+            prompts: &[BookedPrompt { tokens, hashes: &hashes }],
+            choices: 1,
+        };
+        book.book(AttemptId::new(number as u64), slot, &booking);
+        placed.push((slot, prompt));
+    }
+    placed.into_iter().map(|(slot, _)| slot.get()).collect()
+}
+
+#[test]
+fn a_burst_of_equal_cold_prompts_gathers_on_one_rank() {
+    let slots = burst([7; 32], 8);
+    assert!(slots.iter().all(|slot| *slot == slots[0]), "{slots:?}");
+}
+
+#[test]
+fn what_each_of_them_adds_by_itself_moves_a_very_long_burst_on() {
+    let slots = burst([7; 64], 8);
+    let elsewhere = slots.iter().filter(|slot| **slot != slots[0]).count();
+    assert!((1..32).contains(&elsewhere), "{slots:?}");
+}
+
+#[test]
+fn a_burst_of_different_prompts_spreads_evenly() {
+    let slots = burst(0..32, 8);
+    let counts: Vec<_> = (0..8).map(|slot| slots.iter().filter(|other| **other == slot).count()).collect();
+    assert_eq!(counts, [4; 8]);
+}
+
+#[test]
+fn groups_of_equal_prompts_each_gather_on_a_rank_of_their_own() {
+    let slots = burst((0..32).map(|number| number % 4), 4);
+    let homes: std::collections::BTreeSet<_> = slots[..4].iter().collect();
+    assert_eq!(homes.len(), 4);
+    assert!(slots.chunks(4).all(|round| round == &slots[..4]), "{slots:?}");
+}
+
 #[test]
 fn a_rank_that_joins_or_returns_gets_one_turn_at_once() {
     let mut policy = by_name("round-robin").unwrap();
@@ -177,8 +240,10 @@ fn a_rank_that_joins_or_returns_gets_one_turn_at_once() {
 }
 
 fn any_candidate(slot: u32) -> impl Strategy<Value = Candidate> {
-    (0u64..2000, 0u64..200, 0u64..200, 0u64..500, 0u64..50, 1u32..40, prop::bool::weighted(0.2)).prop_map(
-        move |(device, host, disk, prefill, blocks, size, is_excluded)| Candidate {
+    let cached = (0u64..2000, 0u64..200, 0u64..200);
+    let load = (0u64..500, 0u64..50, 1u32..40);
+    (cached, load, prop_oneof![Just(0u64), 0u64..800], prop::bool::weighted(0.2)).prop_map(
+        move |((device, host, disk), (prefill, blocks, size), expected, is_excluded)| Candidate {
             slot: RankSlot::new(slot),
             block_size: BlockSize::new(size).unwrap(),
             cached: CachedTokens {
@@ -186,6 +251,7 @@ fn any_candidate(slot: u32) -> impl Strategy<Value = Candidate> {
                 host: Tokens::new(host),
                 disk: Tokens::new(disk),
             },
+            expected: Tokens::new(expected),
             load: WorkerLoad {
                 prefill_tokens: Tokens::new(prefill),
                 decode_blocks: Blocks::new(blocks),
@@ -225,7 +291,9 @@ proptest! {
         mut candidates in fleet(),
         seed in any::<u64>(),
     ) {
-        candidates.iter_mut().for_each(|candidate| candidate.load = WorkerLoad::default());
+        for candidate in &mut candidates {
+            (candidate.load, candidate.expected) = (WorkerLoad::default(), Tokens::ZERO);
+        }
         let credit = |candidate: &Candidate| {
             let cached = candidate.cached;
             let weighted = 4 * cached.device.get() + 3 * cached.host.get() + cached.disk.get();

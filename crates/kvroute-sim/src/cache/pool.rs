@@ -115,6 +115,11 @@ impl BlockPool {
         self.held() + self.idle_cached
     }
 
+    /// Different contents of blocks.
+    pub(super) fn contents(&self) -> usize {
+        self.by_key.len()
+    }
+
     fn forget(&mut self, key: BlockKey, index: SlotIndex) {
         let Some(slots) = self.by_key.get_mut(&key) else { return };
         slots.retain(|slot| *slot != index);

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::TOPIC;
+use crate::faults::FaultBoard;
 
 /// Batches that are remembered, as vLLM sets it.
 const REMEMBERED_BATCHES: usize = 10_000;
@@ -33,6 +34,7 @@ pub(super) struct ReplayBuffer {
 pub(super) struct ReplayServer {
     router: Router,
     buffer: Arc<Mutex<ReplayBuffer>>,
+    faults: Arc<FaultBoard>,
 }
 
 /// The frames of one batch as they are published.
@@ -71,8 +73,9 @@ impl ReplayServer {
     pub(super) async fn bind(
         address: &Endpoint,
         buffer: Arc<Mutex<ReplayBuffer>>,
+        faults: Arc<FaultBoard>,
     ) -> Result<Self, ZmtpError> {
-        Ok(Self { router: Router::bind(address).await?, buffer })
+        Ok(Self { router: Router::bind(address).await?, buffer, faults })
     }
 
     /// The real address.
@@ -90,6 +93,9 @@ impl ReplayServer {
                 );
                 continue;
             };
+            if self.faults.ignores_replay() {
+                continue;
+            }
             let answer = stop.run_until_cancelled(tokio::time::timeout(PATIENCE, self.answer(peer, first)));
             if answer.await.is_some_and(|in_time| in_time.is_err()) {
                 tracing::warn!("replay given up: the peer does not read");

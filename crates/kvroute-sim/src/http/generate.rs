@@ -51,7 +51,7 @@ async fn generate(
     headers: &HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let faults = app.faults.lock().clone();
+    let faults = app.controls.board.switches();
     if let Some(status) = faults.refuse_status {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         return Err(ApiError::injected(status));

@@ -71,24 +71,21 @@ pub(super) async fn reset_prefix_cache(State(app): State<Arc<App>>, RawQuery(que
 
 /// `GET /faults`
 pub(super) async fn faults(State(app): State<Arc<App>>) -> Response {
-    ok(&app.faults.lock().clone())
+    ok(&app.controls.board.switches())
 }
 
-/// `POST /faults`: replaces all switches.
+/// `POST /faults`: replaces all switches; what is to happen once has happened with the answer, but for a restart.
 pub(super) async fn set_faults(State(app): State<Arc<App>>, body: Bytes) -> Response {
-    match read_faults(&body) {
-        Ok(faults) => {
-            let response = ok(&faults);
-            *app.faults.lock() = faults;
-            response
-        }
+    match apply_faults(&app, &body).await {
+        Ok(faults) => ok(&faults),
         Err(error) => error.into_response(),
     }
 }
 
-fn read_faults(body: &[u8]) -> Result<Faults, ApiError> {
+async fn apply_faults(app: &App, body: &[u8]) -> Result<Faults, ApiError> {
     let faults: Faults = serde_json::from_slice(body)?;
-    faults.validate().map_err(ApiError::bad_request)?;
+    let applied = app.controls.switch_by_http(faults.clone()).await;
+    applied.map_err(|problem| ApiError::bad_request(problem.to_string()))?;
     Ok(faults)
 }
 

@@ -140,7 +140,7 @@ fn events(payload: &[u8]) -> Vec<Value> {
     batch[1].as_array().unwrap().clone()
 }
 
-fn kinds(payload: &[u8]) -> Vec<String> {
+pub(crate) fn kinds(payload: &[u8]) -> Vec<String> {
     events(payload).iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -173,6 +173,8 @@ async fn a_mirror_of_the_events_predicts_every_reuse() {
             removed += kinds(&payload).iter().filter(|kind| *kind == "BlockRemoved").count();
             events(&payload).iter().for_each(|event| mirror.apply(event));
         }
+        let contents = mirror.copies.values().filter(|copies| **copies > 0).count() as u64;
+        assert_eq!(engine.stats().kv_contents_cached, contents, "behind request {number}");
     }
     assert!(removed > 100 && total > 500, "the workload reuses ({total}) and evicts ({removed})");
     assert_eq!(engine.stats().reused_tokens, total);

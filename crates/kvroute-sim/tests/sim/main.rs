@@ -10,9 +10,11 @@
 mod accounting;
 mod disconnects;
 mod encoder;
+mod event_faults;
 mod events;
 mod faults;
 mod http;
 mod libzmq;
 mod lifecycle;
+mod restarts;
 mod shapes;

@@ -5,11 +5,14 @@
     peer.py ask dealer|req ENDPOINT HEX...  sends one message, prints every answer
 
 An endpoint is bound, or connected to with the prefix `connect:`; `-` is none. Further words of `engine`:
-`heartbeat` (PINGs every 50 ms), `curve` (wants encryption). Its commands, one a line:
+`heartbeat` (PINGs every 50 ms), `curve` (wants encryption), `hwm=COUNT` (drops what is beyond so many messages in its
+queue; never by default), `slow` (takes half a second to begin a replay, and a while for each message of it). Its
+commands, one a line:
 
     publish SEQ HEX        published, and kept for replay
     lose SEQ HEX           only kept for replay, as if the wire had lost it
     flood COUNT BYTES      published from sequence 0 on
+    burst FROM COUNT       batches that remove the block with their own number, published as fast as can be and kept
     forget                 nothing is left to replay
 
 Output: `bound PUB REPLAY`, `replay SEQ` per request, `done VERB` per command; messages as hexadecimal frames, `-`
@@ -20,10 +23,14 @@ import queue
 import struct
 import sys
 import threading
+import time
 
 import zmq
 
 context = zmq.Context()
+
+# [0.5, [["BlockRemoved", [HASH]]]] in MessagePack, up to the eight bytes of the hash.
+BURST_HEAD = b"\x92\xcb" + struct.pack(">d", 0.5) + b"\x91\x92\xacBlockRemoved\x91\xcf"
 
 
 def say(*words):
@@ -37,6 +44,9 @@ def show(part):
 def open_socket(kind, endpoint, options=()):
     socket = context.socket(kind)
     socket.set_hwm(0)
+    for option in options:
+        if option.startswith("hwm="):
+            socket.set_hwm(int(option.removeprefix("hwm=")))
     if "heartbeat" in options:
         socket.setsockopt(zmq.HEARTBEAT_IVL, 50)
     if "curve" in options:
@@ -60,8 +70,10 @@ def run_engine(publisher_endpoint, replay_endpoint, *options):
             peer, _, start = replay.recv_multipart()
             start = struct.unpack(">Q", start)[0]
             say("replay", start)
+            time.sleep(0.5 if "slow" in options else 0)
             for sequence, payload in kept:
                 if sequence >= start:
+                    time.sleep(0.02 if "slow" in options else 0)
                     replay.send_multipart([peer, b"", b"kv-events", struct.pack(">Q", sequence), payload])
             replay.send_multipart([peer, b"", b"", b"\xff" * 8, b""])
         try:
@@ -76,6 +88,12 @@ def run_engine(publisher_endpoint, replay_endpoint, *options):
         elif verb == "flood":
             for sequence in range(int(words[0])):
                 publisher.send_multipart([b"kv-events", struct.pack(">Q", sequence), b"x" * int(words[1])])
+        elif verb == "burst":
+            first, count = map(int, words)
+            for sequence in range(first, first + count):
+                payload = BURST_HEAD + struct.pack(">Q", sequence)
+                kept.append((sequence, payload))
+                publisher.send_multipart([b"kv-events", struct.pack(">Q", sequence), payload])
         elif verb == "forget":
             kept.clear()
         say("done", verb)

@@ -13,7 +13,6 @@ const LATER: &[&str] = &[
     "pool.on_no_prefill",
     "pool.migrations",
     "pool.decisions",
-    "pool.index",
     "pool.history",
     "pool.queue",
     "pool.discovery",

@@ -1,10 +1,11 @@
 //! From raw values to what the router is told: defaults, and rules that look at several keys at once.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use kvroute_core::ModelName;
 use kvroute_metrics::{Metrics, MetricsOptions};
-use kvroute_router::config::{CountMode, Timeouts, TokenizerSource, WorkerConfig};
+use kvroute_router::config::{CountMode, IndexConfig, Timeouts, TokenizerSource, WorkerConfig};
 use kvroute_router::{PoolConfig, RouterConfig};
 use kvroute_select::CostWeights;
 use kvroute_server::ServeConfig;
@@ -60,6 +61,7 @@ fn pool(raw: &RawPool) -> Result<PoolConfig, Problem> {
         block_size: section.get(&key::POOL_BLOCK_SIZE)?.0,
         observe: section.get(&key::POOL_OBSERVE)?,
         count: section.get(&key::POOL_COUNT)?,
+        index: index(section)?,
         timeouts: timeouts(section)?,
         workers: raw.workers.iter().map(worker).collect::<Result<_, _>>()?,
     };
@@ -96,6 +98,25 @@ fn weights(section: &RawSection) -> Result<CostWeights, Problem> {
         disk: weight(&key::POOL_KV_DISK_WEIGHT)?,
         request: weight(&key::POOL_KV_REQUEST_WEIGHT)?,
         temperature: weight(&key::POOL_KV_TEMPERATURE)?,
+    })
+}
+
+fn index(section: &RawSection) -> Result<IndexConfig, Problem> {
+    let snapshot = section.find(&key::POOL_INDEX_SNAPSHOT)?.map(|file| file.0);
+    if let Some(folder) = snapshot.as_deref().and_then(Path::parent)
+        && !folder.as_os_str().is_empty()
+        && !folder.is_dir()
+    {
+        return Err(Problem::Rule(format!(
+            "{} is in {folder:?}, which is no folder; make it, or name a file in another one",
+            section.path_of(&key::POOL_INDEX_SNAPSHOT.row)
+        )));
+    }
+    Ok(IndexConfig {
+        bytes: section.get(&key::POOL_INDEX_BYTES)?.0,
+        source: section.get(&key::POOL_INDEX_SOURCE)?,
+        ttl: section.get(&key::POOL_INDEX_TTL)?.0,
+        snapshot,
     })
 }
 
@@ -146,6 +167,7 @@ fn check_pools(raw: &RawConfig, pools: &[PoolConfig]) -> Result<(), Problem> {
     }
     let mut names = BTreeMap::new();
     let mut urls = BTreeMap::new();
+    let mut snapshots: BTreeMap<&PathBuf, _> = BTreeMap::new();
     for (pool, raw_pool) in pools.iter().zip(&raw.pools) {
         let path = raw_pool.section.path();
         let model = pool.model.as_ref().map(ModelName::as_str);
@@ -155,6 +177,13 @@ fn check_pools(raw: &RawConfig, pools: &[PoolConfig]) -> Result<(), Problem> {
                     "model name {name:?} stands in {first} and in {path}; keep one"
                 )));
             }
+        }
+        if let Some(file) = &pool.index.snapshot
+            && let Some(first) = snapshots.insert(file, path)
+        {
+            return Err(Problem::Rule(format!(
+                "index snapshot {file:?} stands in {first} and in {path}; give each pool its own file"
+            )));
         }
         for (worker, section) in pool.workers.iter().zip(&raw_pool.workers) {
             if let Some(first) = urls.insert(worker.url.as_str(), section.path()) {

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kvroute_core::BlockSize;
-use kvroute_router::config::{CountMode, EventEndpoint, TokenizerSource};
+use kvroute_router::config::{CountMode, EventEndpoint, IndexSource, TokenizerSource};
 
 use super::setting::{Row, Setting};
 use super::value::{
-    Auto, ByteSize, MetricPrefix, Name, PolicyName, ReplayEndpoint, Role, Timeout, Weight, WorkerUrl,
+    Auto, ByteSize, FilePath, IndexBytes, MetricPrefix, Name, PolicyName, ReplayEndpoint, Role, Timeout,
+    Weight, WorkerUrl,
 };
 
 macro_rules! settings {
@@ -53,6 +54,17 @@ settings! {
     /// Whether prompts are tokenized and counted. `"off"` only with a policy other than `kv` and without
     /// `observe`.
     POOL_COUNT: CountMode = "pool.count".default("\"exact\"");
+    /// What the index of cached prefixes may occupy at most. What does not fit pushes out what was not asked for
+    /// the longest.
+    POOL_INDEX_BYTES: IndexBytes = "pool.index.bytes".default("\"1GiB\"");
+    /// How the caches are known: `"reported"` by KV events, `"remembered"` from what the router placed, `"auto"`
+    /// by events where a worker publishes them and else from memory.
+    POOL_INDEX_SOURCE: IndexSource = "pool.index.source".default("\"auto\"");
+    /// How long a placed prompt is remembered for a worker without KV events and of unknown cache size, unless it
+    /// is asked for again.
+    POOL_INDEX_TTL: Timeout = "pool.index.ttl".default("\"120s\"");
+    /// File that keeps the index over a restart of the router. Absent: the index starts empty.
+    POOL_INDEX_SNAPSHOT: FilePath = "pool.index.snapshot";
     /// Limit until the connection to a worker stands.
     POOL_TIMEOUTS_CONNECT: Timeout = "pool.timeouts.connect".default("\"2s\"");
     /// Limit until a worker's response begins.

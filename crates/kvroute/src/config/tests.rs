@@ -5,7 +5,9 @@ use clap::{Command, FromArgMatches};
 use kvroute_core::BlockSize;
 use kvroute_metrics::MetricsOptions;
 use kvroute_router::PoolConfig;
-use kvroute_router::config::{CountMode, EventEndpoint, Timeouts, TokenizerSource, WorkerConfig};
+use kvroute_router::config::{
+    CountMode, EventEndpoint, IndexConfig, IndexSource, Timeouts, TokenizerSource, WorkerConfig,
+};
 use kvroute_select::CostWeights;
 use kvroute_zmtp::Endpoint;
 use tempfile::NamedTempFile;
@@ -235,6 +237,46 @@ fn an_unknown_key_is_named_by_its_path_with_the_nearest_one() {
 fn all_problems_of_a_file_are_named_at_once() {
     let named = problems("[server]\nlisten = 8080\ndrian = \"1s\"\n[[pool]]\npolicy = \"kvv\"\n");
     assert_eq!(named.lines().count(), 3, "{named}");
+}
+
+#[test]
+fn the_index_keys_reach_the_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("index.snap");
+    let text = format!(
+        "{WORKER}[pool.index]\nbytes = \"64MiB\"\nsource = \"remembered\"\nttl = \"5s\"\nsnapshot = {file:?}\n"
+    );
+    let config = config(&text);
+    let expected = IndexConfig {
+        bytes: 64 << 20,
+        source: IndexSource::Remembered,
+        ttl: Duration::from_secs(5),
+        snapshot: Some(file),
+    };
+    assert_eq!(pool(&config).index, expected);
+}
+
+#[test]
+fn a_snapshot_must_have_a_folder_and_one_owner() {
+    let error = load_all(&format!("{WORKER}[pool.index]\nsnapshot = \"/no/such/folder/index\"\n"), &[], &[]);
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("pool[0].index.snapshot") && text.contains("which is no folder"), "{text}");
+    let pool = |port: u16| {
+        format!(
+            "[[pool]]\nindex = {{ snapshot = \"twin.snap\" }}\n[[pool.worker]]\nurl = \"http://h:{port}\"\n"
+        )
+    };
+    let text = load_all(&(pool(1) + &pool(2)), &[], &[]).unwrap_err().to_string();
+    assert!(text.contains("pool[0]") && text.contains("pool[1]") && text.contains("its own file"), "{text}");
+}
+
+#[test]
+fn an_index_too_small_to_work_is_refused() {
+    let text = problems("[[pool]]\nindex = { bytes = \"1MiB\" }\n");
+    assert!(
+        text.starts_with("pool[0].index.bytes is \"1MiB\"; expected a size")
+            && text.contains("at least 16MiB")
+    );
 }
 
 #[test]

@@ -8,8 +8,8 @@ mod worker_url;
 use std::collections::BTreeMap;
 
 pub(crate) use engine::{ReplayEndpoint, Role};
-pub(crate) use number::{Auto, ByteSize, Timeout, Weight, parse_duration};
-pub(crate) use text::{MetricPrefix, Name, PolicyName};
+pub(crate) use number::{Auto, ByteSize, IndexBytes, Timeout, Weight, parse_duration};
+pub(crate) use text::{FilePath, MetricPrefix, Name, PolicyName};
 pub(crate) use worker_url::WorkerUrl;
 
 /// A type that a setting can have.

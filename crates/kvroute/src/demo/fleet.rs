@@ -89,7 +89,8 @@ impl Fleet {
         Ok(Scrape::new(String::from_utf8_lossy(&body).into_owned()))
     }
 
-    /// The router's metrics once every attempt is closed: a stream's end reaches its client a moment before.
+    /// The router's metrics once every attempt is closed, which a stream's end tells its client a moment before, and
+    /// every loss has its reason, which is found a moment after.
     pub(crate) async fn scrape_at_rest(&self) -> Result<Scrape, Failure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -99,7 +100,7 @@ impl Fleet {
             }
             if Instant::now() >= deadline {
                 return Err(Failure::Failed(format!(
-                    "attempts are still open {PATIENCE:?} after the last answer"
+                    "attempts are still open, or losses without a reason, {PATIENCE:?} after the last answer"
                 )));
             }
             tokio::time::sleep(POLL).await;

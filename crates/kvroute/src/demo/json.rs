@@ -1,5 +1,7 @@
 //! The demo's result as JSON. The shape is an interface: fields may be added, never renamed.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::outcome::Outcome;
@@ -29,24 +31,24 @@ struct Run<'a> {
     reused_tokens: Option<u64>,
     reported_input_tokens: Option<u64>,
     engine_reused_tokens: Option<u64>,
-    lost: Lost,
+    lost: Lost<'a>,
     surplus: Surplus,
     ttft_seconds: Seconds,
 }
 
-/// Stages of the loss ledger: this version attributes no loss, and a stage that does not exist is null.
+/// Stages of the loss ledger: a stage that does not exist is null. This version attributes what is lost on delivery.
 #[derive(Default, Serialize)]
-struct Lost {
-    new: Option<Reasons>,
-    residency: Option<Reasons>,
-    unavailable: Option<Reasons>,
-    eligibility: Option<Reasons>,
-    placement: Option<Reasons>,
-    delivery: Option<Reasons>,
+struct Lost<'a> {
+    new: Option<&'a Reasons>,
+    residency: Option<&'a Reasons>,
+    unavailable: Option<&'a Reasons>,
+    eligibility: Option<&'a Reasons>,
+    placement: Option<&'a Reasons>,
+    delivery: Option<&'a Reasons>,
 }
 
-/// Tokens by reason, once there are any.
-type Reasons = std::collections::BTreeMap<String, u64>;
+/// Tokens by reason.
+type Reasons = BTreeMap<String, u64>;
 
 #[derive(Default, Serialize)]
 struct Surplus {
@@ -69,6 +71,7 @@ pub(crate) fn render(plan: &Plan, outcomes: &[Outcome]) -> serde_json::Result<St
 
 fn run<'a>(plan: &Plan, outcome: &'a Outcome) -> Run<'a> {
     let funnel = &outcome.funnel;
+    let delivery = funnel.delivery.as_ref();
     Run {
         policy: &outcome.policy,
         workers: plan.workers,
@@ -85,8 +88,8 @@ fn run<'a>(plan: &Plan, outcome: &'a Outcome) -> Run<'a> {
         reused_tokens: funnel.reused,
         reported_input_tokens: funnel.reported_input,
         engine_reused_tokens: outcome.engine_reused,
-        lost: Lost::default(),
-        surplus: Surplus::default(),
+        lost: Lost { delivery: delivery.map(|delivery| &delivery.lost), ..Lost::default() },
+        surplus: Surplus { delivery: delivery.map(|delivery| delivery.surplus), ..Surplus::default() },
         ttft_seconds: seconds(&outcome.first_token),
     }
 }

@@ -19,6 +19,12 @@ const ROWS: &[RowOf] = &[
     ("best eligible cached prefix       F2", |run| count(run.funnel.best_eligible)),
     ("cached prefix on selected worker  F3", |run| count(run.funnel.selected)),
     ("reused, as engines reported       F4", |run| count(run.funnel.reused)),
+    ("  last block, never delivered", |run| count(run.funnel.undelivered("last_block"))),
+    ("  lost to a stale index", |run| count(run.funnel.undelivered("stale_index"))),
+    ("  lost without explanation", |run| count(run.funnel.undelivered("unexplained"))),
+    ("  reused beyond the promise", |run| {
+        count(run.funnel.delivery.as_ref().map(|delivery| delivery.surplus))
+    }),
     ("reused, as engines counted", |run| count(run.engine_reused)),
     ("reused share of input", |run| percent(run.funnel.share_of_input(run.funnel.reused))),
     ("time to first token  p50", |run| time(run.first_token.p50)),
@@ -95,7 +101,7 @@ fn time(time: Option<Duration>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::funnel::Funnel;
+    use crate::demo::funnel::{Delivery, Funnel};
     use crate::demo::progress::Percentiles;
 
     fn outcome(policy: &str, reused: u64) -> Outcome {
@@ -111,6 +117,8 @@ mod tests {
                 selected: None,
                 reused: Some(reused),
                 reported_input: Some(1_000_000),
+                delivery: (policy == "kv")
+                    .then(|| Delivery { lost: [("last_block".to_owned(), 1600)].into(), surplus: 9 }),
             },
             engine_reused: Some(reused),
             first_token: Percentiles { p50: millis(7), p90: millis(120), p99: millis(1500) },
@@ -127,9 +135,10 @@ mod tests {
         assert_eq!(cells(0), ["1,600", "1,600"]);
         assert_eq!(cells(4), ["-", "-"]);
         assert_eq!(cells(5), ["200,000", "700,000"]);
-        assert_eq!(cells(7), ["20.0%", "70.0%"]);
-        assert_eq!(cells(8), ["7.0", "ms", "7.0", "ms"]);
-        assert_eq!(cells(10), ["1.50", "s", "1.50", "s"]);
+        assert_eq!([cells(6), cells(7), cells(9)], [["-", "1,600"], ["-", "0"], ["-", "9"]]);
+        assert_eq!(cells(11), ["20.0%", "70.0%"]);
+        assert_eq!(cells(12), ["7.0", "ms", "7.0", "ms"]);
+        assert_eq!(cells(14), ["1.50", "s", "1.50", "s"]);
         assert!(lines.iter().all(|line| line.chars().count() == lines[0].chars().count()), "{text}");
     }
 

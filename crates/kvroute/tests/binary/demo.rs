@@ -21,6 +21,17 @@ fn reused_share(run: &Value) -> f64 {
     tokens(run, "reused_tokens") as f64 / tokens(run, "input_tokens") as f64
 }
 
+/// Every request of the run was reported on: what was promised is what was reused, plus every lost token with its
+/// reason, less what came on top.
+fn assert_delivery_closes(run: &Value) {
+    let lost = run["lost"]["delivery"].as_object().unwrap_or_else(|| panic!("no delivery in {run}"));
+    let reasons: Vec<&str> = lost.keys().map(String::as_str).collect();
+    assert_eq!(reasons, ["last_block", "stale_index", "unexplained"]);
+    let lost: u64 = lost.values().map(|tokens| tokens.as_u64().unwrap()).sum();
+    let surplus = run["surplus"]["delivery"].as_u64().unwrap();
+    assert_eq!(tokens(run, "selected_cached_tokens") + surplus, tokens(run, "reused_tokens") + lost, "{run}");
+}
+
 #[test]
 fn kv_reuses_at_least_twice_as_much_as_round_robin_and_the_engines_agree() {
     let runs = runs(&[]);
@@ -33,6 +44,7 @@ fn kv_reuses_at_least_twice_as_much_as_round_robin_and_the_engines_agree() {
         let (best, selected) = ("best_eligible_cached_tokens", "selected_cached_tokens");
         assert!(tokens(run, selected) <= tokens(run, best), "{run}");
         assert!(tokens(run, best) <= tokens(run, "input_tokens"), "{run}");
+        assert_delivery_closes(run);
     }
     assert!(reused_share(&runs[1]) >= 2.0 * reused_share(&runs[0]), "{runs:?}");
 }
@@ -81,12 +93,11 @@ fn the_json_has_every_field_and_stages_that_do_not_exist_are_null() {
         assert_eq!(tokens(run, key), value, "{key}");
     }
     assert!(run["history_cached_tokens"].is_null());
-    for stage in ["new", "residency", "unavailable", "eligibility", "placement", "delivery"] {
+    for stage in ["new", "residency", "unavailable", "eligibility", "placement"] {
         assert_eq!(run["lost"].get(stage), Some(&Value::Null), "{stage}");
     }
-    for stage in ["residency", "delivery"] {
-        assert_eq!(run["surplus"].get(stage), Some(&Value::Null), "{stage}");
-    }
+    assert_eq!(run["surplus"].get("residency"), Some(&Value::Null));
+    assert_delivery_closes(run);
     let times = &run["ttft_seconds"];
     assert!(times["p50"].as_f64() <= times["p90"].as_f64() && times["p90"].as_f64() <= times["p99"].as_f64());
 }

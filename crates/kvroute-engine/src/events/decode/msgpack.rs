@@ -84,6 +84,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The hot one: a prompt of a million tokens has a million of them, nearly all of the first three forms.
+    #[inline]
     pub(super) fn u32(&mut self) -> Result<u32, Malformed> {
         let (value, rest) = match self.bytes {
             [value @ 0..=0x7f, rest @ ..] => (u32::from(*value), rest),

@@ -187,6 +187,113 @@ fn an_incomplete_last_block_is_left_out() {
     assert_eq!((batch.events.len(), batch.ignored), (0, 1));
 }
 
+/// A store of one block of this many tokens.
+fn page(hash: u64, size: u32, extra: &Value) -> Value {
+    let mut event = stored(&json!({
+        "block_hashes": [hash], "token_ids": (0..size).collect::<Vec<_>>(), "block_size": size,
+    }));
+    event.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    event
+}
+
+fn sizes(batch: &EventBatch) -> Vec<Option<u32>> {
+    let size = |event: &KvEvent| match event {
+        KvEvent::Stored(stored) => Some(stored.block_size.get()),
+        _ => None,
+    };
+    batch.events.iter().map(size).collect()
+}
+
+#[test]
+fn a_short_page_that_says_its_own_size_is_left_out() {
+    let batch =
+        decode_events(&json!([page(1, 4, &json!({})), page(2, 3, &json!({})), page(3, 4, &json!({}))]));
+    assert_eq!((sizes(&batch), batch.ignored), (vec![Some(4), Some(4)], 1));
+}
+
+#[test]
+fn a_short_page_that_came_first_is_cleared_by_the_first_whole_one() {
+    let mut decoder = EventDecoder::default();
+    let batch = decoder.decode(&packed(&json!([1.5, [page(1, 3, &json!({})), page(2, 4, &json!({}))]])));
+    assert_eq!(sizes(&batch), [Some(3), None, Some(4)]);
+    assert_eq!(batch.events[1], KvEvent::Cleared);
+    let batch = decoder.decode(&packed(&json!([1.5, [page(3, 3, &json!({})), page(4, 4, &json!({}))]])));
+    assert_eq!((sizes(&batch), batch.ignored), (vec![Some(4)], 1));
+}
+
+#[test]
+fn in_the_middle_of_a_resumed_stream_a_short_page_clears_nothing() {
+    let pages = json!([1.5, [page(1, 3, &json!({})), page(2, 4, &json!({}))]]);
+    assert_eq!(sizes(&EventDecoder::resumed().decode(&packed(&pages))), [Some(3), Some(4)]);
+}
+
+#[test]
+fn larger_blocks_on_a_lower_tier_are_left_out_and_clear_nothing() {
+    let offloaded = json!({"medium": "CPU"});
+    let batch =
+        decode_events(&json!([page(1, 2, &json!({})), page(2, 8, &offloaded), page(3, 2, &offloaded)]));
+    assert_eq!((sizes(&batch), batch.ignored), (vec![Some(2), Some(2)], 1));
+    assert!(matches!(&batch.events[1], KvEvent::Stored(stored) if stored.tier == Tier::Host));
+}
+
+#[test]
+fn copies_that_are_named_by_their_hash_alone_are_left_out() {
+    for size in [0, 16] {
+        let event = stored(&json!({"token_ids": [], "block_size": size, "medium": "CPU"}));
+        let batch = decode_events(&json!([event]));
+        assert_eq!((batch.events.len(), batch.ignored, batch.undecodable), (0, 1, 0), "{size}");
+    }
+}
+
+#[test]
+fn who_owns_a_tier_does_not_matter() {
+    let owned = json!({"medium": "STORAGE", "ownership": "tier-1"});
+    assert_eq!(only_stored(&stored(&owned)), StoredBlocks { tier: Tier::Disk, ..two_blocks() });
+    let removal =
+        json!({"type": "BlockRemoved", "block_hashes": [7], "medium": "STORAGE", "ownership": "tier-1"});
+    let removed = KvEvent::Removed { hashes: vec![EngineHash::Int(7)], tier: Tier::Disk };
+    assert_eq!(
+        decode_events(&json!([removal, {"type": "AllBlocksCleared", "ownership": "tier-1"}])).events,
+        [removed, KvEvent::Cleared]
+    );
+}
+
+#[test]
+fn tokens_ahead_of_a_block_are_no_part_of_it() {
+    assert_eq!(only_stored(&stored(&json!({"lookahead_token_ids": [5, 6]}))), two_blocks());
+}
+
+#[test]
+fn a_clear_behind_a_clear_says_nothing() {
+    let clear = json!({"type": "AllBlocksCleared"});
+    let events = vec![clear.clone(); 1000];
+    let batch = decode_events(&json!(events));
+    assert_eq!((batch.events, batch.ignored), (vec![KvEvent::Cleared], 999));
+    let batch = decode_events(&json!([clear, stored(&json!({})), clear]));
+    assert_eq!((batch.events.len(), batch.ignored), (3, 0));
+}
+
+#[test]
+fn a_removal_may_name_any_number_of_blocks_in_either_form() {
+    let hashes: Vec<u64> = (0..500).collect();
+    let removed = KvEvent::Removed {
+        hashes: hashes.iter().map(|hash| EngineHash::Int(*hash)).collect(),
+        tier: Tier::Device,
+    };
+    for event in
+        [json!({"type": "BlockRemoved", "block_hashes": hashes}), json!(["BlockRemoved", hashes, "GPU"])]
+    {
+        assert_eq!(decode_events(&json!([event])).events, std::slice::from_ref(&removed));
+    }
+}
+
+#[test]
+fn an_adapter_that_has_only_a_number_keeps_its_orphans_apart_from_the_base_model() {
+    let event = stored(&json!({"parent_block_hash": 99, "lora_id": 3, "lora_name": null}));
+    let blocks = only_stored(&event);
+    assert_eq!((blocks.parent, blocks.adapter.as_deref()), (Some(EngineHash::Int(99)), Some("lora id 3")));
+}
+
 #[test]
 fn one_bad_event_costs_itself_only() {
     let bad = [

@@ -1,4 +1,4 @@
-//! Live messages that wait for the end of a replay: bounded by count and by bytes.
+//! Live messages that wait for an answer, of the replay socket or about the engine's start: bounded by count and bytes.
 
 use std::collections::VecDeque;
 
@@ -29,6 +29,11 @@ impl Backlog {
         let (sequence, payload) = self.messages.pop_front()?;
         self.bytes -= payload.len();
         Some((sequence, payload))
+    }
+
+    /// The newest sequence number that waits.
+    pub(super) fn back(&self) -> Option<u64> {
+        self.messages.back().map(|(sequence, _)| *sequence)
     }
 
     /// The oldest sequence number that waits.

@@ -9,11 +9,11 @@ use kvroute_core::{ReplayOutcome, SourceState};
 pub struct SourceStatus {
     /// The state.
     pub state: SourceState,
-    /// What is wrong and what helps; absent when exact.
+    /// What is wrong and what helps; absent when exact, and when remembered.
     pub reason: Option<SourceReason>,
 }
 
-/// Why an event stream is not exact.
+/// Why what is known of a rank is not exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SourceReason {
     /// Connected, nothing received, nothing to ask.
@@ -32,6 +32,22 @@ pub enum SourceReason {
     Flooded,
     /// No connection to the event socket.
     NotConnected,
+    /// Connected again, and the replay socket does not answer: it may be another engine process.
+    Unanswered,
+    /// Connected again, and the engine has not yet said when it was started: it may be another process.
+    Unidentified,
+    /// Known from a snapshot, and not confirmed by the engine.
+    Restored,
+    /// The engine should have published something and did not.
+    Silent,
+    /// Reports fall short of what the index says, several in a row.
+    Contradicted,
+    /// The endpoint to poll does not answer.
+    NotPolled,
+    /// The endpoint to poll has not given any event yet.
+    NothingPolled,
+    /// Polled events are missing: somebody else read them, or the engine dropped them.
+    EventsTaken,
 }
 
 /// Something that happened to a stream, to be counted.
@@ -52,18 +68,38 @@ pub enum SourceIncident {
 // === impl SourceStatus ===
 
 impl SourceStatus {
-    pub(super) const EXACT: Self = Self { state: SourceState::Exact, reason: None };
+    /// Nothing is wrong.
+    pub const EXACT: Self = Self { state: SourceState::Exact, reason: None };
+    /// No events: the router remembers what it placed.
+    pub const REMEMBERED: Self = Self { state: SourceState::Remembered, reason: None };
+    /// Reports contradict the index.
+    pub const SUSPECT: Self = Self { state: SourceState::Suspect, reason: Some(SourceReason::Contradicted) };
 
-    pub(super) const fn degraded(reason: SourceReason) -> Self {
+    pub(in crate::events) const fn degraded(reason: SourceReason) -> Self {
         Self { state: SourceState::Degraded, reason: Some(reason) }
     }
 
-    pub(super) const fn blind(reason: SourceReason) -> Self {
+    pub(in crate::events) const fn blind(reason: SourceReason) -> Self {
         Self { state: SourceState::Blind, reason: Some(reason) }
     }
 }
 
 // === impl SourceReason ===
+
+impl SourceReason {
+    /// Whether events are lost for good: the rank's blocks were forgotten, and some that the engine holds are unknown.
+    pub const fn is_loss(self) -> bool {
+        matches!(
+            self,
+            Self::JoinedLate
+                | Self::EventsLost
+                | Self::ReplayTooShort
+                | Self::ReplayFailed
+                | Self::Flooded
+                | Self::EventsTaken
+        )
+    }
+}
 
 impl fmt::Display for SourceReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,6 +129,36 @@ impl fmt::Display for SourceReason {
             Self::NotConnected => {
                 "no connection to the engine's event socket: give it --kv-events-config with \
                  endpoint tcp://*:PORT, and check the network"
+            }
+            Self::Unanswered => {
+                "connected again, and the engine's replay socket does not say whether it is the same process: \
+                 check replay_endpoint in its --kv-events-config and the network"
+            }
+            Self::Unidentified => "connected again, asking the engine's /metrics whether it was restarted",
+            Self::Restored => {
+                "known from a snapshot, and the engine's replay socket does not confirm it: \
+                 check replay_endpoint in its --kv-events-config and the network"
+            }
+            Self::Silent => {
+                "a finished request must have stored a block, and no event came: check that prefix caching is on, \
+                 and enable_kv_cache_events and topic in the engine's --kv-events-config (tensorrt-llm: \
+                 event_buffer_max_size in kv_cache_config)"
+            }
+            Self::Contradicted => {
+                "the engine reports less reuse than its events promise, several times in a row: its cache was \
+                 emptied without a word, or --kv-events-config names the address of another engine"
+            }
+            Self::NotPolled => {
+                "the engine's /kv_cache_events does not answer: check the worker's url and the network"
+            }
+            Self::NothingPolled => {
+                "no event yet: set event_buffer_max_size in the engine's kv_cache_config, and let nobody else \
+                 read its /kv_cache_events; or set the worker's kv_events to \"none\", and what it was given is \
+                 remembered instead"
+            }
+            Self::EventsTaken => {
+                "events are missing: let nobody else read the engine's /kv_cache_events, and raise \
+                 event_buffer_max_size in its kv_cache_config"
             }
         })
     }

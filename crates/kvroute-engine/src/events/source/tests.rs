@@ -1,7 +1,12 @@
-use kvroute_core::{EngineHash, SourceState};
+use kvroute_core::{EngineHash, KvEvent, ReplayOutcome, SourceState};
 
 use super::*;
 
+mod attempts;
+mod clears;
+mod rebuild;
+mod resumed;
+mod started;
 mod world;
 
 const START: Duration = Duration::ZERO;
@@ -58,7 +63,7 @@ impl Driver {
         input(&mut self.source, &mut actions);
         let did = actions.into_iter().filter_map(|action| match action {
             SourceAction::Clear => Some(Did::Clear),
-            SourceAction::Apply(batch) => Some(Did::Apply(mark_of(&batch))),
+            SourceAction::Apply { batch, .. } => Some(Did::Apply(mark_of(&batch))),
             SourceAction::RequestReplay { from } => Some(Did::Ask(from)),
             SourceAction::Count(incident) => {
                 self.incidents.push(incident);
@@ -189,16 +194,6 @@ fn a_replay_that_fails_clears_and_degrades() {
 }
 
 #[test]
-fn a_replay_that_never_closes_the_gap_is_given_up() {
-    let mut driver = at(3);
-    assert_eq!(driver.live(5), [Did::Ask(3)]);
-    assert_eq!(driver.ended(), [Did::Ask(3)]);
-    assert_eq!(driver.ended(), [Did::Ask(3)]);
-    assert_eq!(driver.ended(), [Did::Clear, Did::Apply(5)]);
-    assert_eq!(driver.reason(), Some(SourceReason::ReplayTooShort));
-}
-
-#[test]
 fn a_number_that_is_not_above_the_last_live_one_is_a_restart() {
     for has_replay in [false, true] {
         for first in [0, 3] {
@@ -277,11 +272,31 @@ fn an_unanswered_reconnect_is_in_doubt_and_asks_again_with_the_next_message() {
     driver.source.disconnected(START);
     driver.connect();
     assert_eq!(driver.failed(), []);
-    assert_eq!(driver.reason(), Some(SourceReason::ReplayFailed));
+    assert_eq!(driver.reason(), Some(SourceReason::Unanswered));
     assert_eq!(driver.live(4), [Did::Ask(3)]);
     assert_eq!(driver.replayed(3), []);
     assert_eq!(driver.ended(), [Did::Apply(4)]);
     assert!(driver.is_exact());
+}
+
+#[test]
+fn a_reconnect_without_replay_is_in_doubt_until_the_next_message() {
+    let (mut driver, _) = Driver::connected(false);
+    driver.live(0);
+    driver.source.disconnected(START);
+    assert_eq!(driver.connect(), []);
+    assert_eq!(driver.reason(), Some(SourceReason::NothingReceived));
+    assert_eq!(driver.live(1), [Did::Apply(1)]);
+    assert!(driver.is_exact());
+}
+
+#[test]
+fn a_replay_that_is_given_up_is_no_longer_under_way() {
+    let mut driver = at(3);
+    driver.live(6);
+    assert!(driver.source.is_catching_up());
+    driver.live_as(0, 100);
+    assert!(!driver.source.is_catching_up());
 }
 
 #[test]
@@ -293,40 +308,6 @@ fn a_restart_is_seen_when_only_a_replay_was_heard_before_and_none_answers_now() 
     driver.connect();
     driver.failed();
     assert_eq!(driver.live_as(0, 100), [Did::Clear, Did::Apply(100)]);
-}
-
-#[test]
-fn what_happens_is_counted_once() {
-    let (complete, short) = (ReplayOutcome::Complete, ReplayOutcome::Short);
-    let mut driver = at(3);
-    driver.incidents.clear();
-    driver.live(6);
-    (3..6).for_each(|sequence| drop(driver.replayed(sequence)));
-    driver.ended();
-    assert_eq!(driver.incidents, [SourceIncident::Gap, SourceIncident::ReplayEnded(complete)]);
-
-    driver.incidents.clear();
-    driver.live(10);
-    driver.live(12);
-    driver.replayed(9);
-    driver.replayed(10);
-    driver.replayed(11);
-    driver.ended();
-    let counted = [SourceIncident::Gap, SourceIncident::Gap, SourceIncident::Missed(2)];
-    assert_eq!(driver.incidents, [&counted[..], &[SourceIncident::ReplayEnded(short)]].concat());
-
-    driver.incidents.clear();
-    driver.live(20);
-    driver.failed();
-    let failed = SourceIncident::ReplayEnded(ReplayOutcome::Failed);
-    assert_eq!(driver.incidents, [SourceIncident::Gap, failed, SourceIncident::Missed(7)]);
-
-    driver.incidents.clear();
-    driver.live_as(0, 100);
-    driver.source.disconnected(START);
-    driver.connect();
-    driver.replayed_as(0, 200);
-    assert_eq!(driver.incidents, [SourceIncident::Restart, SourceIncident::Restart]);
 }
 
 #[test]
@@ -344,7 +325,7 @@ fn only_live_batches_have_an_age() {
     driver.source.replay_ended(&mut actions);
     driver.source.live(1, payload(8, false), &mut actions);
     let ages = actions.iter().filter_map(|action| match action {
-        SourceAction::Apply(batch) => Some(batch.published),
+        SourceAction::Apply { batch, .. } => Some(batch.published),
         _ => None,
     });
     assert_eq!(ages.collect::<Vec<_>>(), [None, Some(Duration::from_secs(8))]);
@@ -375,19 +356,4 @@ fn not_connected_for_15_seconds_is_blind() {
     source.disconnected(Duration::from_secs(1000));
     source.disconnected(Duration::from_secs(1014));
     assert_eq!([state(&source, 1014), state(&source, 1015)], [SourceState::Degraded, SourceState::Blind]);
-}
-
-#[test]
-fn every_reason_names_what_helps() {
-    let with_flag = [
-        SourceReason::NothingReceived,
-        SourceReason::JoinedLate,
-        SourceReason::EventsLost,
-        SourceReason::ReplayTooShort,
-        SourceReason::ReplayFailed,
-        SourceReason::NotConnected,
-    ];
-    for reason in with_flag {
-        assert!(reason.to_string().contains("--kv-events-config"), "{reason}");
-    }
 }

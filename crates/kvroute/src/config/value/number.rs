@@ -10,6 +10,10 @@ use super::{SettingType, expected};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ByteSize(pub(crate) usize);
 
+/// A size in bytes that an index can work with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IndexBytes(pub(crate) usize);
+
 /// A limit of time, above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeout(pub(crate) Duration);
@@ -21,6 +25,9 @@ pub(crate) struct Weight(pub(crate) f64);
 /// A value, or `"auto"`: find it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Auto<T>(pub(crate) Option<T>);
+
+/// Smallest index: below it a single long prompt would push itself out.
+const LEAST_INDEX: usize = 16 << 20;
 
 /// Longest duration: a year. Longer ones are typing errors, and overflow clocks.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
@@ -40,6 +47,16 @@ impl SettingType for ByteSize {
         };
         let size = bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
         size.map(Self).ok_or_else(expected::<Self>)
+    }
+}
+
+impl SettingType for IndexBytes {
+    const EXPECTED: &'static str =
+        "a size such as \"1GiB\" (units B, KiB, MiB, GiB, KB, MB, GB), at least 16MiB";
+
+    fn read(value: &toml::Value) -> Result<Self, String> {
+        let size = ByteSize::read(value).ok().filter(|size| size.0 >= LEAST_INDEX);
+        size.map(|size| Self(size.0)).ok_or_else(expected::<Self>)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use kvroute_router::config::{CountMode, TokenizerSource};
+use kvroute_router::config::{CountMode, IndexSource, TokenizerSource};
 use kvroute_select::policy;
 
 use super::{SettingType, expected};
@@ -20,12 +20,38 @@ pub(crate) struct PolicyName(pub(crate) String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MetricPrefix(pub(crate) String);
 
+/// Path of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FilePath(pub(crate) PathBuf);
+
 impl SettingType for Name {
     const EXPECTED: &'static str = "a text that is not empty";
 
     fn read(value: &toml::Value) -> Result<Self, String> {
         let name = value.as_str().filter(|name| !name.trim().is_empty());
         name.map(|name| Self(name.to_owned())).ok_or_else(expected::<Self>)
+    }
+}
+
+impl SettingType for FilePath {
+    const EXPECTED: &'static str = "the path of a file";
+
+    fn read(value: &toml::Value) -> Result<Self, String> {
+        let path = value.as_str().filter(|path| !path.is_empty() && !path.ends_with('/'));
+        path.map(|path| Self(PathBuf::from(path))).ok_or_else(expected::<Self>)
+    }
+}
+
+impl SettingType for IndexSource {
+    const EXPECTED: &'static str = "\"auto\", \"reported\" or \"remembered\"";
+
+    fn read(value: &toml::Value) -> Result<Self, String> {
+        match value.as_str() {
+            Some("auto") => Ok(Self::Auto),
+            Some("reported") => Ok(Self::Reported),
+            Some("remembered") => Ok(Self::Remembered),
+            _ => Err(expected::<Self>()),
+        }
     }
 }
 

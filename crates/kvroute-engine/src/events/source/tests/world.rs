@@ -1,74 +1,83 @@
-//! A source against a small world: an engine that restarts, a wire that loses, a replay socket that forgets and
-//! fails, in any order.
+//! A source against a small world: an engine with a cache of its own that restarts and resets, a wire that loses, a
+//! replay socket that forgets and fails, a router that restarts from a snapshot, in any order.
+
+mod engine;
 
 use std::collections::VecDeque;
 
+use kvroute_core::{Blocks, KvEvent};
 use proptest::prelude::*;
 
 use super::*;
-
-/// One message: which process sent it, its number there, whether it clears.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sent {
-    process: u64,
-    sequence: u64,
-    clears: bool,
-}
+use crate::events::RankTrust;
+use engine::{Blockset, CAPACITY, Engine, MARKS, Sent, of_mark};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Publish { is_lost: bool, clears: bool },
+    Publish { block: u64, is_lost: bool, clears: bool },
     Deliver,
     AnswerReplay,
     FailReplay,
+    AnswerStart,
     Disconnect,
     Connect,
-    Restart,
+    RestartEngine,
+    TakeSnapshot,
+    RestartRouter,
+    Wait,
 }
 
-struct World {
-    source: Source,
+#[derive(Clone, Copy, Debug)]
+struct Setting {
     has_replay: bool,
+    tells_start: bool,
     /// Messages that the replay socket keeps.
     keeps: usize,
-    process: u64,
-    log: Vec<Sent>,
-    is_connected: bool,
-    wire: VecDeque<Sent>,
-    /// Answers under way; empty means that only the end marker is left.
-    replay: Option<VecDeque<Sent>>,
-    has_replay_failed: bool,
+}
+
+/// What the router knows.
+#[derive(Clone, Default)]
+struct Known {
+    held: Blockset,
     /// What was applied since the last clear.
     applied: Vec<Sent>,
 }
 
-impl Sent {
-    fn mark(self) -> u64 {
-        self.process * 1000 + self.sequence * 2 + u64::from(self.clears)
-    }
-
-    fn of_mark(mark: u64) -> Self {
-        Self { process: mark / 1000, sequence: mark % 1000 / 2, clears: mark % 2 == 1 }
-    }
-
-    fn payload(self) -> Bytes {
-        payload(self.mark(), self.clears)
-    }
+struct World {
+    setting: Setting,
+    engine: Engine,
+    source: Source,
+    trust: RankTrust,
+    known: Known,
+    position: Option<LastMessage>,
+    snapshot: Option<(LastMessage, Known)>,
+    is_connected: bool,
+    wire: VecDeque<(Sent, Bytes)>,
+    /// Answers under way; empty means that only the end marker is left.
+    replay: Option<VecDeque<(Sent, Bytes)>>,
+    is_start_asked: bool,
+    has_replay_failed: bool,
+    now: Duration,
 }
 
+// === impl World ===
+
 impl World {
-    fn new(has_replay: bool, keeps: usize) -> Self {
+    fn new(setting: Setting) -> Self {
         Self {
-            source: Source::new(has_replay, START),
-            has_replay,
-            keeps,
-            process: 1,
-            log: Vec::new(),
+            setting,
+            engine: Engine::new(),
+            source: Source::new(setting.has_replay, START),
+            trust: RankTrust::reported(Some(Blocks::from(CAPACITY)), START),
+            known: Known::default(),
+            position: None,
+            snapshot: None,
             is_connected: false,
             wire: VecDeque::new(),
             replay: None,
+            is_start_asked: false,
             has_replay_failed: false,
-            applied: Vec::new(),
+            now: START,
         }
     }
 
@@ -77,146 +86,231 @@ impl World {
         input(&mut self.source, &mut actions);
         for action in actions {
             match action {
-                SourceAction::Clear => self.applied.clear(),
+                SourceAction::Clear => self.clear(),
                 SourceAction::Count(_) => {}
-                SourceAction::Apply(batch) => self.applied.push(Sent::of_mark(mark_of(&batch))),
+                SourceAction::Apply { batch, position } => self.apply(&batch, position),
                 SourceAction::RequestReplay { from } => {
-                    assert!(self.has_replay);
-                    let kept = self.log.iter().rev().take(self.keeps).rev();
-                    self.replay = Some(kept.filter(|sent| sent.sequence >= from).copied().collect());
+                    assert!(self.setting.has_replay);
+                    let kept = self.engine.log.iter().rev().take(self.setting.keeps).rev();
+                    self.replay =
+                        Some(kept.filter(|((_, sequence), _)| *sequence >= from).cloned().collect());
                 }
             }
         }
+        self.trust.stream(self.source.status(START), START);
         self.check();
     }
 
-    /// What is applied is one unbroken run of one process; if it is called exact, it misses nothing before it.
-    fn check(&self) {
-        for pair in self.applied.windows(2) {
-            assert_eq!(
-                (pair[0].process, pair[0].sequence + 1),
-                (pair[1].process, pair[1].sequence),
-                "{:?}",
-                self.applied
-            );
+    fn clear(&mut self) {
+        self.known = Known::default();
+        self.position = None;
+        self.trust.cleared();
+    }
+
+    fn apply(&mut self, batch: &EventBatch, position: Option<LastMessage>) {
+        assert_eq!(batch.undecodable, 1);
+        self.position = position;
+        self.trust.heard(START);
+        for event in &batch.events {
+            match event {
+                KvEvent::Cleared => {
+                    self.known.held.clear();
+                    self.trust.cleared();
+                }
+                KvEvent::Removed { hashes, .. } => {
+                    let [EngineHash::Int(hash)] = hashes[..] else { panic!("{hashes:?}") };
+                    if hash >= MARKS {
+                        self.known.applied.push(of_mark(hash));
+                    }
+                    self.known.held.remove(&hash);
+                }
+                KvEvent::Stored(stored) => {
+                    let is_new = self.known.held.insert(u64::from(stored.tokens[0]));
+                    self.trust.applied(Blocks::new(u64::from(is_new)));
+                }
+                KvEvent::Moved { .. } => panic!("{event:?}"),
+            }
         }
-        if self.source.status(START).state == SourceState::Exact {
-            let is_whole = |first: &Sent| first.sequence == 0 || self.applied.iter().any(|sent| sent.clears);
-            assert!(self.applied.first().is_none_or(is_whole), "{:?}", self.applied);
+    }
+
+    /// What is applied is one unbroken run of one process, and what is called exact is the engine's true state behind
+    /// the last message of it.
+    fn check(&self) {
+        let applied = &self.known.applied;
+        for pair in applied.windows(2) {
+            assert_eq!((pair[0].0, pair[0].1 + 1), pair[1], "{applied:?}");
+        }
+        let is_exact = self.trust.status(START) == SourceStatus::EXACT;
+        if let (true, Some(last)) = (is_exact, applied.last()) {
+            assert_eq!(self.known.held, self.engine.history[last], "behind {last:?} of {applied:?}");
         }
     }
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Publish { is_lost, clears } => self.publish(is_lost, clears),
+            Step::Publish { block, is_lost, clears } => self.publish(block, is_lost, clears),
             Step::Deliver => {
-                if let Some(sent) = self.wire.pop_front() {
-                    self.run(|source, actions| source.live(sent.sequence, sent.payload(), actions));
+                if let Some(((_, sequence), payload)) = self.wire.pop_front() {
+                    self.run(|source, actions| source.live(sequence, payload, actions));
                 }
             }
-            Step::AnswerReplay => match self.replay.as_mut().map(VecDeque::pop_front) {
-                None => {}
-                Some(Some(sent)) => {
-                    self.run(|source, actions| source.replayed(sent.sequence, &sent.payload(), actions));
-                }
-                Some(None) => {
-                    self.replay = None;
-                    self.run(Source::replay_ended);
-                }
-            },
+            Step::AnswerReplay => self.answer_replay(),
             Step::FailReplay => {
                 if self.replay.take().is_some() {
                     self.has_replay_failed = true;
                     self.run(Source::replay_failed);
                 }
             }
-            Step::Disconnect => self.disconnect(),
-            Step::Connect => {
-                if !self.is_connected {
-                    self.is_connected = true;
-                    self.run(Source::connected);
+            Step::AnswerStart => {
+                if std::mem::take(&mut self.is_start_asked) {
+                    let start = Duration::from_secs(self.engine.process * 100);
+                    self.run(|source, actions| source.started(Some(start), actions));
                 }
             }
-            Step::Restart => self.restart(),
+            Step::Disconnect => self.disconnect(),
+            Step::Connect => self.connect(),
+            Step::RestartEngine => self.restart_engine(),
+            Step::TakeSnapshot => self.snapshot = self.position.map(|last| (last, self.known.clone())),
+            Step::RestartRouter => self.restart_router(),
+            Step::Wait => {
+                self.now += Duration::from_secs(600);
+                let now = self.now;
+                self.run(|source, actions| source.tick(now, actions));
+            }
         }
     }
 
-    fn publish(&mut self, is_lost: bool, clears: bool) {
-        let sent = Sent { process: self.process, sequence: self.log.len() as u64, clears };
-        self.log.push(sent);
+    fn publish(&mut self, block: u64, is_lost: bool, clears: bool) {
+        self.engine.publish(block, clears);
         if self.is_connected && !is_lost {
-            self.wire.push_back(sent);
+            self.wire.extend(self.engine.log.last().cloned());
+        }
+    }
+
+    fn answer_replay(&mut self) {
+        match self.replay.as_mut().map(VecDeque::pop_front) {
+            None => {}
+            Some(Some(((_, sequence), payload))) => {
+                self.run(|source, actions| source.replayed(sequence, &payload, actions));
+            }
+            Some(None) => {
+                self.replay = None;
+                self.run(Source::replay_ended);
+            }
+        }
+    }
+
+    fn connect(&mut self) {
+        if std::mem::replace(&mut self.is_connected, true) {
+            return;
+        }
+        self.run(Source::connected);
+        if self.setting.tells_start {
+            self.is_start_asked = true;
+            self.run(|source, _| source.await_start());
         }
     }
 
     fn disconnect(&mut self) {
         if self.is_connected {
             self.is_connected = false;
+            self.is_start_asked = false;
             self.wire.clear();
             self.run(|source, _| source.disconnected(START));
         }
     }
 
-    fn restart(&mut self) {
+    fn restart_engine(&mut self) {
         self.disconnect();
-        self.process += 1;
-        self.log.clear();
+        self.engine.restart();
         // The old process answers nothing any more; the caller sees its replay break.
         self.step(Step::FailReplay);
-        if !self.has_replay {
+        if !self.setting.has_replay && self.source.process_start.is_none() {
             // Numbers alone cannot tell a restart that is first heard by the next number in line. It is heard from
             // its start when the router reconnects faster than an engine loads its model.
             self.step(Step::Connect);
-            self.publish(false, false);
+            self.publish(0, false, false);
             self.step(Step::Deliver);
         }
     }
 
+    fn restart_router(&mut self) {
+        self.disconnect();
+        self.replay = None;
+        let has_replay = self.setting.has_replay;
+        (self.source, self.known, self.position) = match self.snapshot.clone() {
+            Some((last, known)) => (Source::resumed(has_replay, START, last), known, Some(last)),
+            None => (Source::new(has_replay, START), Known::default(), None),
+        };
+        self.trust = RankTrust::reported(Some(Blocks::from(CAPACITY)), START);
+    }
+
     /// Lets everything that is under way arrive.
     fn settle(&mut self) {
-        while !self.wire.is_empty() || self.replay.is_some() {
+        while !self.wire.is_empty() || self.replay.is_some() || self.is_start_asked {
             self.step(Step::Deliver);
             self.step(Step::AnswerReplay);
+            self.step(Step::AnswerStart);
         }
     }
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (prop::bool::weighted(0.2), prop::bool::weighted(0.1))
-            .prop_map(|(is_lost, clears)| Step::Publish { is_lost, clears }),
-        8 => Just(Step::Deliver),
-        6 => Just(Step::AnswerReplay),
+        12 => (0..10_u64, prop::bool::weighted(0.2), prop::bool::weighted(0.1))
+            .prop_map(|(block, is_lost, clears)| Step::Publish { block, is_lost, clears }),
+        12 => Just(Step::Deliver),
+        9 => Just(Step::AnswerReplay),
         1 => Just(Step::FailReplay),
+        2 => Just(Step::AnswerStart),
         1 => Just(Step::Disconnect),
-        4 => Just(Step::Connect),
-        1 => Just(Step::Restart),
+        6 => Just(Step::Connect),
+        1 => Just(Step::RestartEngine),
+        1 => Just(Step::TakeSnapshot),
+        1 => Just(Step::RestartRouter),
+        2 => Just(Step::Wait),
     ]
 }
 
+fn setting() -> impl Strategy<Value = Setting> {
+    let keeps = prop_oneof![Just(1000_usize), 0..6_usize];
+    (any::<bool>(), any::<bool>(), keeps).prop_map(|(has_replay, tells_start, keeps)| Setting {
+        has_replay,
+        tells_start,
+        keeps,
+    })
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn what_is_applied_is_one_unbroken_run_and_ends_at_the_newest_message(
-        has_replay: bool,
-        keeps in prop_oneof![Just(1000_usize), 0..6_usize],
-        steps in prop::collection::vec(step(), 0..120),
+    fn what_is_called_exact_is_the_engines_true_state_and_a_refill_makes_it_exact(
+        setting in setting(),
+        steps in prop::collection::vec(step(), 0..150),
     ) {
-        let mut world = World::new(has_replay, keeps);
+        let mut world = World::new(setting);
         for step in steps {
             world.step(step);
         }
         world.step(Step::Connect);
         world.settle();
-        world.publish(false, false);
+        world.publish(20, false, false);
         world.settle();
-
-        prop_assert_eq!(world.applied.last(), world.log.last());
-        let is_all_kept = has_replay && keeps == 1000 && !world.has_replay_failed;
-        if is_all_kept {
+        prop_assert_eq!(world.known.applied.last(), world.engine.log.last().map(|(sent, _)| sent));
+        if setting.has_replay && setting.keeps == 1000 {
+            if world.has_replay_failed {
+                (0..2).for_each(|_| world.step(Step::Wait));
+                world.settle();
+            }
             prop_assert_eq!(world.source.status(START), SourceStatus::EXACT);
-            prop_assert_eq!(&world.applied, &world.log);
         }
+
+        for block in 30..30 + CAPACITY as u64 {
+            world.publish(block, false, false);
+            world.settle();
+        }
+        prop_assert_eq!(world.trust.status(START), SourceStatus::EXACT);
+        prop_assert_eq!(&world.known.held, &world.engine.cache.iter().copied().collect());
     }
 }

@@ -1,0 +1,136 @@
+//! Asking for missed messages: what is asked, what of the answer is taken, and what happens without one.
+
+use bytes::Bytes;
+use kvroute_core::ReplayOutcome;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::backlog::Backlog;
+use super::{Channel, Source, SourceAction, SourceIncident, SourceReason};
+
+/// Replays in a row that may end without bringing anything new, and leave a gap.
+const MAX_ATTEMPTS: u32 = 3;
+
+/// A replay under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Replay {
+    pub(super) backlog: Backlog,
+    attempt: u32,
+    /// The last message that was known when it was asked for.
+    known_before: Option<u64>,
+    /// The engine no longer had everything that was asked for.
+    is_short: bool,
+    /// Everything was asked for, to replace what is known; nothing has come yet.
+    pub(super) is_rebuilding: bool,
+}
+
+// === impl Replay ===
+
+impl Replay {
+    pub(super) fn rebuilding() -> Self {
+        Self { is_rebuilding: true, ..Self::default() }
+    }
+}
+
+// === impl Source ===
+
+impl Source {
+    /// Whether a replay is under way. One that was asked for and is not any more brings nothing of use.
+    pub const fn is_catching_up(&self) -> bool {
+        self.replay.is_some()
+    }
+
+    /// A message from the replay socket.
+    pub fn replayed(&mut self, sequence: u64, payload: &Bytes, actions: &mut Vec<SourceAction>) {
+        self.rebuild_from(sequence, actions);
+        let is_continued = self.continues(sequence);
+        let Some(replay) = &mut self.replay else { return };
+        match self.last {
+            Some(last) if sequence < last.sequence => {}
+            Some(last) if sequence == last.sequence && last.content == xxh3_64(payload) => {
+                self.is_verified = true;
+                self.is_restored = false;
+            }
+            Some(last) if sequence == last.sequence => self.restart_replay(actions),
+            _ => {
+                replay.is_short |= !is_continued;
+                self.lose_unless_continued(sequence, SourceReason::ReplayTooShort, actions);
+                self.apply(Channel::Replay, sequence, payload, actions);
+            }
+        }
+    }
+
+    /// The replay socket has sent everything.
+    pub fn replay_ended(&mut self, actions: &mut Vec<SourceAction>) {
+        let Some(replay) = &self.replay else { return };
+        let knows_nothing_of_last = self.last.is_some() && !self.is_verified;
+        let leaves_gap =
+            replay.backlog.front().is_some_and(|next| !self.knows(next) && !self.continues(next));
+        let is_short = !knows_nothing_of_last && (replay.is_short || leaves_gap);
+        let outcome = if is_short { ReplayOutcome::Short } else { ReplayOutcome::Complete };
+        actions.push(SourceAction::Count(SourceIncident::ReplayEnded(outcome)));
+        if replay.is_rebuilding || self.missing.is_none() {
+            self.rebuild = None;
+        }
+        if knows_nothing_of_last {
+            return self.restart_replay(actions);
+        }
+        self.doubt = None;
+        self.work_off_backlog(SourceReason::ReplayTooShort, true, actions);
+    }
+
+    /// The replay socket refused, timed out or broke.
+    pub fn replay_failed(&mut self, actions: &mut Vec<SourceAction>) {
+        self.give_up_replay(SourceReason::ReplayFailed, actions);
+    }
+
+    pub(super) fn give_up_replay(&mut self, reason: SourceReason, actions: &mut Vec<SourceAction>) {
+        if self.replay.is_some() {
+            actions.push(SourceAction::Count(SourceIncident::ReplayEnded(ReplayOutcome::Failed)));
+            self.doubt = Some(match self.last {
+                None => reason,
+                Some(_) if self.is_restored => SourceReason::Restored,
+                Some(_) => SourceReason::Unanswered,
+            });
+            self.work_off_backlog(reason, false, actions);
+        }
+    }
+
+    /// Applies what waited for the replay. A gap in it is asked for again, or costs the rank's blocks.
+    fn work_off_backlog(
+        &mut self,
+        reason: SourceReason,
+        may_ask_again: bool,
+        actions: &mut Vec<SourceAction>,
+    ) {
+        let Some(mut replay) = self.replay.take() else { return };
+        if self.last_sequence() > replay.known_before {
+            replay.attempt = 0;
+        }
+        while let Some(next) = replay.backlog.front() {
+            let asks_again = may_ask_again && replay.attempt < MAX_ATTEMPTS;
+            if asks_again && !self.knows(next) && !self.continues(next) {
+                return self.start_replay(replay, actions);
+            }
+            let Some((sequence, payload)) = replay.backlog.pop() else { return };
+            if !self.knows(sequence) {
+                self.lose_unless_continued(sequence, reason, actions);
+                self.apply(Channel::Live, sequence, &payload, actions);
+            }
+        }
+    }
+
+    /// What is known of the old process goes, and the new one is asked from its start.
+    fn restart_replay(&mut self, actions: &mut Vec<SourceAction>) {
+        let Some(replay) = self.replay.take() else { return };
+        self.restart(actions);
+        self.start_replay(Replay { backlog: replay.backlog, ..Replay::default() }, actions);
+    }
+
+    /// Asks from the last known message on, that one included: it proves who answers.
+    pub(super) fn start_replay(&mut self, replay: Replay, actions: &mut Vec<SourceAction>) {
+        let Replay { backlog, attempt, .. } = replay;
+        let known_before = self.last_sequence();
+        self.replay = Some(Replay { backlog, attempt: attempt + 1, known_before, ..Replay::default() });
+        actions.push(SourceAction::RequestReplay { from: known_before.unwrap_or(0) });
+    }
+}

@@ -1,0 +1,105 @@
+//! What a pool knows of its workers' caches.
+//!
+//! One index answers for all ranks, whatever told it: KV events, or the router's own memory of what it placed. What
+//! leaves the index is buried with its cause, so that a loss that shows later can be given its reason.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kvroute_core::{KvEvent, RankSlot, Removal, RemovalCause, SequenceHash};
+use kvroute_index::{Applied, IndexOptions, RankExport, ReportedIndex, Tombstones};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Share of the byte budget that tombstones take, as a divisor, and their most.
+const TOMBSTONE_SHARE: usize = 32;
+const MOST_TOMBSTONE_BYTES: usize = 16 << 20;
+
+/// The index of one pool and the memory of what left it.
+#[derive(Debug)]
+pub(crate) struct Knowledge {
+    index: ReportedIndex,
+    tombstones: Mutex<Tombstones>,
+    /// Blocks that the byte budget pushed out and that were not counted yet.
+    pushed_out: AtomicU64,
+    started: Instant,
+}
+
+// === impl Knowledge ===
+
+impl Knowledge {
+    /// Nothing is known yet. Index and tombstones together stay within `bytes`.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let tombstone_bytes = (bytes / TOMBSTONE_SHARE).min(MOST_TOMBSTONE_BYTES);
+        let options = IndexOptions { bytes: bytes - tombstone_bytes, ..IndexOptions::default() };
+        Self {
+            index: ReportedIndex::new(options),
+            tombstones: Mutex::new(Tombstones::new(tombstone_bytes)),
+            pushed_out: AtomicU64::new(0),
+            started: Instant::now(),
+        }
+    }
+
+    /// The index, to be asked. It is changed through this type only, so that nothing leaves it unseen.
+    pub(crate) const fn index(&self) -> &ReportedIndex {
+        &self.index
+    }
+
+    /// Blocks that the byte budget pushed out since the last call.
+    pub(crate) fn take_pushed_out(&self) -> u64 {
+        self.pushed_out.swap(0, Ordering::Relaxed)
+    }
+
+    /// The pool's time, as every state machine of it is told.
+    pub(crate) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Applies events of one rank, in order.
+    pub(crate) fn apply(&self, slot: RankSlot, events: &[KvEvent]) -> Applied {
+        self.change(|index, mut gone| {
+            let mut applied = Applied::default();
+            for event in events {
+                applied += index.apply(slot, event, &mut gone);
+            }
+            applied
+        })
+    }
+
+    /// Forgets what a rank holds, because its event stream lost track.
+    pub(crate) fn clear(&self, slot: RankSlot) {
+        self.change(|index, mut gone| index.clear(slot, RemovalCause::Cleared, &mut gone));
+    }
+
+    /// Forgets a rank that left. Its slot may serve another one afterwards.
+    pub(crate) fn remove(&self, slot: RankSlot) {
+        self.change(|index, mut gone| index.remove_rank(slot, &mut gone));
+        self.tombstones.lock().vacate(slot);
+    }
+
+    /// Takes back what a snapshot kept of a rank.
+    pub(crate) fn restore(&self, slot: RankSlot, export: &RankExport) -> Applied {
+        self.change(|index, mut gone| index.import(slot, export, &mut gone))
+    }
+
+    /// Whether any of these blocks left the rank at or after a time.
+    pub(crate) fn lost_any(&self, slot: RankSlot, blocks: &[SequenceHash], since: Duration) -> bool {
+        let tombstones = self.tombstones.lock();
+        let left = |sequence: &SequenceHash| tombstones.newest(*sequence, |holder| holder == Some(slot));
+        blocks.iter().filter_map(left).any(|tombstone| tombstone.at >= since)
+    }
+
+    /// Runs a change that may push blocks out. Each block is buried while the index is still held, so that nobody can
+    /// see it gone and its grave missing; the graveyard's lock is always the inner one.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&ReportedIndex, &mut dyn FnMut(Removal)) -> T) -> T {
+        let now = self.now();
+        change(&self.index, &mut |removal| self.bury(removal, now))
+    }
+
+    fn bury(&self, removal: Removal, now: Duration) {
+        if removal.cause == RemovalCause::IndexBudget {
+            self.pushed_out.fetch_add(1, Ordering::Relaxed);
+        }
+        self.tombstones.lock().bury(removal, now);
+    }
+}

@@ -1,0 +1,89 @@
+//! The router's own memory of one rank whose engine tells nothing.
+//!
+//! What was placed there is taken for cached until its time is up, its place is needed, or the engine's report says
+//! otherwise. It is an estimate, and its state says so.
+
+use std::time::Duration;
+
+use kvroute_core::{AttemptId, Blocks, PromptBlocks, Removal};
+use kvroute_index::{RememberedCounts, RememberedRank, ReportedIndex, ReportedReuse};
+use kvroute_metrics::RememberedMetrics;
+use parking_lot::Mutex;
+
+use crate::knowledge::Knowledge;
+
+/// What the router placed on one rank.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    remembered: Mutex<Remembered>,
+    metrics: RememberedMetrics,
+}
+
+/// The memory, and its counts as they were last shown.
+#[derive(Debug)]
+struct Remembered {
+    rank: RememberedRank,
+    shown: RememberedCounts,
+}
+
+// === impl Memory ===
+
+impl Memory {
+    /// Nothing was placed yet.
+    pub(crate) fn new(rank: RememberedRank, metrics: RememberedMetrics) -> Self {
+        let remembered = Remembered { rank, shown: RememberedCounts::default() };
+        Self { remembered: Mutex::new(remembered), metrics }
+    }
+
+    /// The worker took an attempt with these prompts.
+    pub(crate) fn placed(&self, knowledge: &Knowledge, attempt: AttemptId, prompts: &[PromptBlocks]) {
+        self.change(knowledge, |rank, index, now, gone| {
+            for prompt in prompts {
+                rank.placed(index, attempt, prompt, now, gone);
+            }
+        });
+    }
+
+    /// The attempt's prompts are computed, and its answers fill so many blocks by now.
+    pub(crate) fn grew(&self, knowledge: &Knowledge, attempt: AttemptId, output: Blocks) {
+        self.change(knowledge, |rank, index, now, gone| rank.grew(index, attempt, output, now, gone));
+    }
+
+    /// The attempt is over.
+    pub(crate) fn finished(&self, knowledge: &Knowledge, attempt: AttemptId) {
+        self.change(knowledge, |rank, _, now, _| rank.finished(attempt, now));
+    }
+
+    /// The engine said what it reused of an attempt.
+    pub(crate) fn reported(&self, knowledge: &Knowledge, attempt: AttemptId, reuse: ReportedReuse) {
+        self.change(knowledge, |rank, index, now, gone| {
+            let _correction = rank.reported(index, attempt, reuse, now, gone);
+        });
+    }
+
+    /// Forgets what nobody asked for in time.
+    pub(crate) fn expire(&self, knowledge: &Knowledge) {
+        self.change(knowledge, |rank, index, now, gone| rank.expire(index, now, gone));
+    }
+
+    fn change(
+        &self,
+        knowledge: &Knowledge,
+        change: impl FnOnce(&mut RememberedRank, &ReportedIndex, Duration, &mut &mut dyn FnMut(Removal)),
+    ) {
+        let now = knowledge.now();
+        let mut remembered = self.remembered.lock();
+        knowledge.change(|index, mut gone| change(&mut remembered.rank, index, now, &mut gone));
+        self.show(&mut remembered);
+    }
+
+    fn show(&self, remembered: &mut Remembered) {
+        let counts = remembered.rank.counts();
+        let before = std::mem::replace(&mut remembered.shown, counts);
+        self.metrics.set_blocks(remembered.rank.blocks());
+        self.metrics.evicted(counts.evicted - before.evicted);
+        self.metrics.fallbacks(counts.fallbacks - before.fallbacks);
+        self.metrics.output_batches(counts.output_batches - before.output_batches);
+        self.metrics.rejected(counts.rejected - before.rejected);
+    }
+}

@@ -1,0 +1,137 @@
+//! What the index promised an attempt, kept until the engine's answer to it is understood.
+//!
+//! A report below the promise may mean a stale index or an engine that lies, and which of both often shows only a
+//! moment later, when the event of an eviction arrives. So the promise outlives its attempt by a second.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kvroute_core::{AttemptId, Blocks, PromptBlocks, SequenceHash, Tokens};
+use kvroute_funnel::{Delivery, PendingDelivery};
+use kvroute_index::ReportedReuse;
+use kvroute_metrics::AttemptMetrics;
+use tokio::time::sleep;
+
+use crate::cached_view::HashedPrompts;
+use crate::memory::Memory;
+use crate::pool::Pool;
+use crate::rank::Rank;
+
+/// How long after its end an attempt's loss waits for the event that explains it.
+const EXPLAINED_WITHIN: Duration = Duration::from_secs(1);
+
+/// What one attempt was promised, and since when.
+#[derive(Clone, Debug)]
+pub(crate) struct Promise {
+    pub(crate) pool: Arc<Pool>,
+    /// The rank that it was made for.
+    pub(crate) rank: Arc<Rank>,
+    pub(crate) attempt: AttemptId,
+    /// The prompts; empty where no index was asked.
+    pub(crate) hashed: Arc<HashedPrompts>,
+    /// F3; `None` where no index was asked.
+    pub(crate) predicted: Option<Tokens>,
+    /// Before the index was asked, in the pool's time.
+    pub(crate) selected: Duration,
+}
+
+// === impl Promise ===
+
+impl Promise {
+    /// The worker took the prompts: a rank that tells nothing is believed to cache them.
+    pub(crate) fn taken(&self) {
+        if let Some(memory) = self.memory() {
+            memory.placed(self.pool.knowledge(), self.attempt, self.prompts());
+        }
+    }
+
+    /// The answers fill so many blocks by now.
+    pub(crate) fn grew(&self, output: Blocks) {
+        if let Some(memory) = self.memory() {
+            memory.grew(self.pool.knowledge(), self.attempt, output);
+        }
+    }
+
+    /// The attempt is over, however it ended.
+    pub(crate) fn ended(&self) {
+        if let Some(memory) = self.memory() {
+            memory.finished(self.pool.knowledge(), self.attempt);
+        }
+    }
+
+    /// The engine said what it reused: its source is judged by it, and a memory is corrected.
+    pub(crate) fn answered(&self, delivery: &Delivery) {
+        let (knowledge, size) = (self.pool.knowledge(), self.rank.block_size());
+        if let Some(memory) = self.memory() {
+            let reuse = ReportedReuse { predicted: delivery.predicted, reused: delivery.reported };
+            memory.reported(knowledge, self.attempt, reuse);
+        }
+        if let Some(source) = &self.rank.source {
+            let predicted = size.complete_blocks(delivery.predicted);
+            source.learn(knowledge.now(), |trust| trust.delivered(self.selected, predicted, delivery.open));
+        }
+    }
+
+    /// The worker answered to the end. If it must have computed a whole new block, its events must tell.
+    pub(crate) fn completed(&self, reused: Option<Tokens>) {
+        self.grew(Blocks::ZERO); // Whole answers show no output, and some engines report nothing.
+        let ([prompt], Some(source)) = (self.prompts(), &self.rank.source) else { return };
+        let known = self.predicted.unwrap_or_default().max(reused.unwrap_or_default());
+        let reusable = prompt.block_size().reusable_tokens(prompt.tokens());
+        if reusable > known {
+            let now = self.pool.knowledge().now();
+            source.learn(now, |trust| trust.must_have_stored(self.selected, now));
+        }
+    }
+
+    /// Gives a loss its reason, once it can be known.
+    pub(crate) fn explain(self, pending: PendingDelivery<AttemptMetrics>) {
+        let closed = self.pool.knowledge().now();
+        let streams = self.pool.streams().clone();
+        streams.tasks.spawn(async move {
+            let _stopped = streams.cut.run_until_cancelled(sleep(EXPLAINED_WITHIN)).await;
+            if self.is_stale() {
+                return pending.stale_index();
+            }
+            self.tell_unexplained(pending.tokens(), closed);
+            pending.unexplained();
+        });
+    }
+
+    /// The totals have no worker as a label: this line is what tells where to look.
+    fn tell_unexplained(&self, tokens: Tokens, closed: Duration) {
+        let rank = &self.rank.name;
+        let now = self.pool.knowledge().now();
+        let millis_since =
+            |time: Duration| u64::try_from(now.saturating_sub(time).as_millis()).unwrap_or(u64::MAX);
+        tracing::debug!(
+            worker = %rank.worker, dp_rank = %rank.dp_rank, tokens = tokens.get(),
+            predicted = self.predicted.unwrap_or_default().get(),
+            since_selection_ms = millis_since(self.selected), since_close_ms = millis_since(closed),
+            "reuse was lost without a known reason"
+        );
+    }
+
+    /// Whether a promised block left, or the source was in doubt, since the promise was made.
+    fn is_stale(&self) -> bool {
+        let is_blemished =
+            self.rank.source.as_ref().is_none_or(|source| source.was_blemished_since(self.selected));
+        is_blemished || self.pool.knowledge().lost_any(self.rank.slot, &self.promised(), self.selected)
+    }
+
+    fn promised(&self) -> Vec<SequenceHash> {
+        let size = self.rank.block_size();
+        let blocks = size.complete_blocks(self.predicted.unwrap_or_default()).get() as usize;
+        let promised =
+            |prompt: &PromptBlocks| prompt.hashes().iter().take(blocks).copied().collect::<Vec<_>>();
+        self.prompts().iter().flat_map(promised).collect()
+    }
+
+    fn prompts(&self) -> &[PromptBlocks] {
+        self.hashed.of_size(self.rank.block_size())
+    }
+
+    fn memory(&self) -> Option<&Memory> {
+        self.rank.source.as_ref().and_then(|source| source.memory())
+    }
+}

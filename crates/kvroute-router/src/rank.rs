@@ -1,0 +1,85 @@
+//! One KV cache of a worker that has joined a pool.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use kvroute_core::{BlockSize, RankSlot, WorkerRank};
+use kvroute_engine::EngineKind;
+use kvroute_metrics::RankMetrics;
+
+use crate::log_gate::LogGate;
+use crate::source::RankSource;
+use crate::worker::Worker;
+
+/// One rank, shared by the decision, the relay, its feed and the admin plane.
+#[derive(Debug)]
+pub(crate) struct Rank {
+    /// Dense number in the pool.
+    pub(crate) slot: RankSlot,
+    /// Worker and data-parallel rank.
+    pub(crate) name: WorkerRank,
+    /// The server.
+    pub(crate) worker: Arc<Worker>,
+    /// What kind of server it is.
+    pub(crate) engine: EngineKind,
+    /// Ranks of the server: with more than one, a request must name its rank.
+    pub(crate) ranks_of_worker: u32,
+    /// Its series; they leave with it.
+    pub(crate) metrics: RankMetrics,
+    /// How its cache is known; `None` where only events are wanted and the engine publishes none.
+    pub(crate) source: Option<RankSource>,
+    /// Lets a complaint about its events through once in a while.
+    pub(crate) bad_events: LogGate,
+    block_size: AtomicU32,
+}
+
+/// What a rank is made of.
+#[derive(Debug)]
+pub(crate) struct RankParams {
+    pub(crate) slot: RankSlot,
+    pub(crate) name: WorkerRank,
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) engine: EngineKind,
+    pub(crate) ranks_of_worker: u32,
+    pub(crate) block_size: BlockSize,
+    pub(crate) metrics: RankMetrics,
+    pub(crate) source: Option<RankSource>,
+}
+
+// === impl Rank ===
+
+impl Rank {
+    /// A rank that has just joined.
+    pub(crate) fn new(params: RankParams) -> Self {
+        let RankParams { slot, name, worker, engine, ranks_of_worker, block_size, metrics, source } = params;
+        Self {
+            slot,
+            name,
+            worker,
+            engine,
+            ranks_of_worker,
+            metrics,
+            source,
+            bad_events: LogGate::default(),
+            block_size: AtomicU32::new(block_size.get()),
+        }
+    }
+
+    /// Size of its blocks: the engine's own word, or what its events showed.
+    pub(crate) fn block_size(&self) -> BlockSize {
+        BlockSize::new(self.block_size.load(Ordering::Relaxed)).unwrap_or(BlockSize::DEFAULT)
+    }
+
+    /// The events showed another block size than the probe.
+    pub(crate) fn learn_block_size(&self, size: BlockSize) {
+        let before = self.block_size.swap(size.get(), Ordering::Relaxed);
+        if before != size.get() {
+            tracing::info!(rank = %self.name, before, now = size.get(), "block size learned from KV events");
+        }
+    }
+
+    /// Whether its cached prefix may lower its cost.
+    pub(crate) fn has_credit(&self) -> bool {
+        self.source.as_ref().is_some_and(RankSource::has_credit)
+    }
+}

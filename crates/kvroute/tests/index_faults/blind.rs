@@ -1,0 +1,35 @@
+//! A worker that should publish events and does not.
+
+use std::time::Duration;
+
+use kvroute_sim::{Faults, SimConfig};
+use kvroute_testkit::Fleet;
+
+use super::asking::{ask, engine, prompt, rank, until_state};
+
+/// From the end of the first request that must have stored a block.
+const MUST_BE_KNOWN_WITHIN: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn a_worker_that_stores_and_does_not_publish_is_blind_and_an_idle_one_is_not() {
+    let silent = SimConfig { faults: Faults { silent: true, ..Faults::default() }, ..engine() };
+    let fleet = Fleet::start(vec![silent.clone(), silent], "kv").await;
+    let busy = ask(&fleet, &prompt(1, 40)).await.worker;
+    let is_busy = |engine: &kvroute_sim::SimEngine| engine.address().to_string() == busy;
+    let busy = fleet.engines.iter().position(is_busy).unwrap();
+
+    let known = tokio::time::timeout(MUST_BE_KNOWN_WITHIN, until_state(&fleet, busy, "blind")).await;
+    let known = known.unwrap_or_else(|_| panic!("never blind"));
+    assert!(known["source_reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{known}");
+    assert_eq!(rank(&fleet, 1 - busy).await["source_state"], "exact", "nothing is wrong with an idle engine");
+
+    // It publishes again, and has forgotten nothing of what it said.
+    for engine in &fleet.engines {
+        engine
+            .set_faults(Faults { once: Some(kvroute_sim::Incident::Reset), ..Faults::default() })
+            .await
+            .unwrap();
+    }
+    until_state(&fleet, busy, "exact").await;
+    fleet.stop().await;
+}
