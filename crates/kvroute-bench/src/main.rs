@@ -1,0 +1,39 @@
+//! Measures the index, and the way of events into it.
+//!
+//! A workspace of its own, so that the published indexes that it is held against are compiled by nobody else. Figures
+//! come with the machine they were measured on, and as ratios to the others of the same run. Nothing here decides
+//! whether a change may be made.
+
+mod heap;
+mod index;
+mod ingest;
+mod machine;
+mod random;
+mod soak;
+mod stopwatch;
+mod table;
+
+use clap::{Parser, Subcommand};
+
+/// Measures kvroute's index, beside published ones in the same run. Build it with `--release`, run it on an idle machine.
+#[derive(Parser, Debug)]
+#[command(name = "kvroute-bench")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Index(index::IndexArgs),
+    Ingest(ingest::IngestArgs),
+    Soak(soak::SoakArgs),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().command {
+        Command::Index(args) => index::run(&args),
+        Command::Ingest(args) => ingest::run(&args),
+        Command::Soak(args) => soak::run(&args),
+    }
+}
