@@ -121,6 +121,8 @@ pub struct EventBatch {
     pub undecodable: u64,
     /// Events that do not concern the prefix index: unknown kinds, other cache groups, remote copies.
     pub ignored: u64,
+    /// Stores that were refused: their blocks have another size than those of the stream.
+    pub rejected: u64,
 }
 
 // === impl Tier ===

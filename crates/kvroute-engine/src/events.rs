@@ -4,6 +4,7 @@
 //! `polled` are the same two for an engine that is polled. `trust` puts together what the stream and what finished
 //! requests say about how far all of it can be believed.
 
+mod block_sizes;
 mod decode;
 mod follower;
 mod link;
@@ -15,6 +16,7 @@ mod start_time;
 mod trtllm;
 mod trust;
 
+pub use block_sizes::BlockSizeClaim;
 pub use decode::EventDecoder;
 pub use follower::{EventAddress, EventFollower, EventStream, SourceChange, SourceUpdate};
 pub use polled::PolledSource;

@@ -11,7 +11,7 @@ pub(crate) mod models;
 use kvroute_core::{BlockSize, Blocks, DpRank};
 use kvroute_zmtp::Endpoint;
 
-use crate::events::EventAddress;
+use crate::events::{BlockSizeClaim, EventAddress};
 use crate::http::get;
 use crate::tokenize_remote::RemoteTokenizer;
 use crate::{CallError, EngineKind, HttpClient};
@@ -41,6 +41,8 @@ pub struct Probe {
     pub can_tokenize: bool,
     /// Findings that somebody should act on.
     pub notes: Vec<String>,
+    /// Questions that got no proper answer this time: what they would have told is unknown, not absent.
+    pub unanswered: Vec<&'static str>,
     url: String,
 }
 
@@ -129,12 +131,19 @@ impl Probe {
             events: Vec::new(),
             can_tokenize: false,
             notes: Vec::new(),
+            unanswered: answers.unanswered().to_vec(),
             url: url.to_owned(),
         };
         let spec = engine.spec();
         (spec.describe)(answers, &mut probe);
         probe.block_size = probe.block_size.or(spec.assumed_block_size);
         probe
+    }
+
+    /// What the answers say of the size of its blocks; an engine that has none of its own says nothing.
+    pub fn block_size_claim(&self) -> BlockSizeClaim {
+        let told = self.block_size.filter(|_| self.engine.spec().assumed_block_size.is_none());
+        told.map_or(BlockSizeClaim::Unknown, BlockSizeClaim::Told)
     }
 
     /// Takes a claim to have this many ranks at least, or notes that it cannot be true.

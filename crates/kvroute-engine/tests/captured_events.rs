@@ -60,10 +60,11 @@ fn check(file: &str) -> [usize; 4] {
     let mut decoder = EventDecoder::default();
     let mut counts = [0; 4];
     for line in captured(file) {
-        let EventBatch { published, dp_rank, events, undecodable, ignored } = decoder.decode(&payload(&line));
+        let EventBatch { published, dp_rank, events, undecodable, ignored, rejected } =
+            decoder.decode(&payload(&line));
         let seconds = published.unwrap().as_secs_f64() - line["decoded"][0].as_f64().unwrap();
         assert!(seconds.abs() < 1e-6, "{seconds}");
-        assert_eq!((dp_rank, undecodable, ignored), (Some(DpRank::new(0)), 0, 0));
+        assert_eq!((dp_rank, undecodable, ignored, rejected), (Some(DpRank::new(0)), 0, 0, 0));
         let expected = line["decoded"][1].as_array().unwrap();
         assert_eq!(events.len(), expected.len());
         for (event, expected) in events.iter().zip(expected) {

@@ -44,6 +44,9 @@ pub struct ClientRequest {
     pub prompt_list: bool,
     /// Whether a message holds images, audio or anything else whose tokens cannot be told from the request.
     pub has_multimodal: bool,
+    /// Whether the engine computes the whole prompt whatever it has cached: it is asked for the log probabilities of
+    /// the prompt's tokens, or told to leave its cache alone. What it reports then says nothing about its cache.
+    pub bypasses_cache: bool,
     body: Bytes,
     injection: Injection,
     model_at: Option<Range<usize>>,
@@ -72,8 +75,19 @@ struct Fields {
     max_completion_tokens: Option<u64>,
     cache_salt: Option<String>,
     add_special_tokens: Option<bool>,
+    bypass: CacheBypass,
     chat: ChatFields,
     prompt: Option<Prompt>,
+}
+
+/// What makes an engine compute a prompt that it has cached: `prompt_logprobs` (vLLM), `echo` with `logprobs`
+/// (completions), `cache_prompt` set to false (llama.cpp).
+#[derive(Clone, Copy, Debug, Default)]
+struct CacheBypass {
+    prompt_logprobs: bool,
+    logprobs: bool,
+    echo: bool,
+    forbids_cache: bool,
 }
 
 // === impl ClientRequest ===
@@ -156,6 +170,10 @@ impl Fields {
             }
             "cache_salt" => self.cache_salt = fields::string(reader, "cache_salt")?,
             "add_special_tokens" => self.add_special_tokens = fields::boolean(reader, "add_special_tokens")?,
+            "prompt_logprobs" => self.bypass.prompt_logprobs = fields::leniently(reader)? == Some(true),
+            "logprobs" => self.bypass.logprobs = fields::leniently(reader)? == Some(true),
+            "echo" => self.bypass.echo = fields::leniently(reader)? == Some(true),
+            "cache_prompt" => self.bypass.forbids_cache = fields::leniently(reader)? == Some(false),
             "prompt" if endpoint == Endpoint::Completions => self.prompt = completion::read_prompt(reader)?,
             _ if endpoint == Endpoint::ChatCompletions => self.chat.read(reader, key, body)?,
             _ => drop(reader.skip()?),
@@ -185,9 +203,19 @@ impl Fields {
             prompt_list: prompt.count() > 1,
             prompt,
             has_multimodal,
+            bypasses_cache: self.bypass.holds(endpoint),
             body,
             injection,
             model_at: self.model_at,
         })
+    }
+}
+
+// === impl CacheBypass ===
+
+impl CacheBypass {
+    fn holds(self, endpoint: Endpoint) -> bool {
+        let echoes = endpoint == Endpoint::Completions && self.echo && self.logprobs;
+        self.prompt_logprobs || echoes || self.forbids_cache
     }
 }

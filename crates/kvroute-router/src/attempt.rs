@@ -134,6 +134,14 @@ impl Attempt {
         }
     }
 
+    /// Whether the answer shows that the engine computed this very prompt.
+    fn is_computed(&self, input: Option<Tokens>, reused: Option<Tokens>) -> bool {
+        match self.engine_prompt.map(Tokens::new) {
+            Some(counted) => Some(counted) == input,
+            None => reused.is_some() || !self.output.is_zero(),
+        }
+    }
+
     fn settle(&mut self, close: Close) {
         let Some(Books { booking, ledger, recorder }) = self.books.take() else { return };
         let input = ledger.opening().count.input();
@@ -141,7 +149,7 @@ impl Attempt {
         let Closed { closing, pending } = ledger.close(close);
         recorder.finish(request_outcome(close));
         if close == Close::Completed {
-            self.promise.completed(closing.reused);
+            self.promise.completed(closing.reused, self.is_computed(input, closing.reused));
         }
         self.promise.ended();
         if let Some(pending) = pending {

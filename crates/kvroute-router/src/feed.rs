@@ -108,7 +108,7 @@ impl Feed {
         if let Some(lag) = lag_of(batch) {
             source.metrics().set_event_lag(lag);
         }
-        self.complain(&applied, batch.undecodable);
+        self.complain(&applied, batch);
     }
 
     fn show_size(&self, source: &RankSource) {
@@ -129,8 +129,9 @@ impl Feed {
         }
     }
 
-    fn complain(&self, applied: &Applied, undecodable: u64) {
-        let Applied { orphaned, conflicting, dropped, rejected, .. } = *applied;
+    fn complain(&self, applied: &Applied, batch: &EventBatch) {
+        let Applied { orphaned, conflicting, dropped, .. } = *applied;
+        let (rejected, undecodable) = (applied.rejected + batch.rejected, batch.undecodable);
         if dropped + rejected + conflicting + undecodable == 0 {
             return;
         }
@@ -173,5 +174,5 @@ fn count(metrics: &SourceMetrics, batch: &EventBatch, applied: &Applied) {
     metrics.rejected(RejectReason::Orphaned, applied.orphaned);
     metrics.rejected(RejectReason::Dropped, applied.dropped);
     metrics.rejected(RejectReason::Conflicting, applied.conflicting);
-    metrics.rejected(RejectReason::Rejected, applied.rejected);
+    metrics.rejected(RejectReason::Rejected, applied.rejected + batch.rejected);
 }

@@ -15,6 +15,7 @@ use crate::pool::{Fleet, Pool};
 use crate::rank::{Rank, RankParams};
 use crate::router::Shared;
 use crate::sources::{self, CacheShape};
+use crate::status::events_remedy;
 use crate::worker::Worker;
 
 /// A worker that has joined.
@@ -41,7 +42,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Names of what differs, for the log.
-    pub(crate) fn differences(&self, other: &Self) -> String {
+    fn differences(&self, other: &Self) -> String {
         let parts = [
             ("engine", self.engine != other.engine),
             ("models", self.models != other.models),
@@ -55,7 +56,7 @@ impl Identity {
 }
 
 /// What a probe says that must not change.
-pub(crate) fn identity(found: &Probe) -> Identity {
+fn identity(found: &Probe) -> Identity {
     Identity {
         engine: found.engine,
         models: found.models.clone(),
@@ -104,13 +105,19 @@ impl Membership {
         }
         let adapters = adapters(&model, found);
         pool.change_fleet(|fleet| fleet.with(&ranks, &adapters));
-        tell(&pool, worker, found, followed);
+        tell(&pool, &ranks, found, followed);
         Ok(Self { pool, ranks, adapters, identity: identity(found), feeds, stop })
     }
 
-    /// What must not change.
-    pub(crate) const fn identity(&self) -> &Identity {
-        &self.identity
+    /// What a probe says is another than when the worker joined, by name. A question that got no proper answer this
+    /// time says nothing, so that a hiccup does not cost a worker all that is known of it.
+    pub(crate) fn changed(&self, found: &Probe) -> Option<String> {
+        let (before, now) = (&self.identity, identity(found));
+        let is_same = match found.unanswered.is_empty() {
+            true => before == &now,
+            false => before.engine == now.engine && before.models == now.models,
+        };
+        (!is_same).then(|| before.differences(&now))
     }
 
     /// Takes the worker's ranks out of the pool and frees what they owned.
@@ -119,10 +126,10 @@ impl Membership {
         self.stop.cancel();
         while self.feeds.join_next().await.is_some() {}
         for rank in &self.ranks {
-            self.pool.knowledge().remove(rank.slot);
             if let Some(source) = &rank.source {
-                source.cleared(self.pool.knowledge().now());
+                source.close(self.pool.knowledge().now());
             }
+            self.pool.knowledge().remove(rank.slot);
             self.pool.desk().forget(rank);
             self.pool.give_back_slot(rank.slot);
         }
@@ -160,20 +167,22 @@ fn check_block_size(plan: &PoolPlan, found: &Probe) -> Result<(), String> {
     }
 }
 
-fn tell(pool: &Pool, worker: &Worker, found: &Probe, sources: usize) {
+fn tell(pool: &Pool, ranks: &[Arc<Rank>], found: &Probe, followed: usize) {
+    let Some(worker) = ranks.first().map(|rank| &rank.worker) else { return };
     tracing::info!(
         worker = %worker.id(), model = %pool.model(), engine = %found.engine,
         version = found.version.as_deref().unwrap_or("unknown"),
-        block_size = found.block_size.map(BlockSize::get), ranks = found.dp_ranks, event_sources = sources,
+        block_size = found.block_size.map(BlockSize::get), ranks = found.dp_ranks, event_sources = followed,
         "worker joined"
     );
     for note in &found.notes {
         tracing::warn!(worker = %worker.id(), note, "worker can serve better");
     }
-    if sources == 0 && pool.asks_index() {
+    if let Some(rank) = ranks.first().filter(|_| followed == 0 && pool.asks_index()) {
+        let known = if rank.source.is_some() { "what the router placed there" } else { "nothing" };
         tracing::warn!(
-            worker = %worker.id(), remedy = found.engine.events_remedy(),
-            "worker publishes no KV events: the router only remembers what it placed there"
+            worker = %worker.id(), remedy = events_remedy(rank, pool.config()), known,
+            "no KV events of this worker are followed"
         );
     }
     if pool.config().tokenizer == TokenizerSource::Engine && pool.counts() && !found.can_tokenize {

@@ -24,6 +24,8 @@ pub(crate) struct Memory {
 struct Remembered {
     rank: RememberedRank,
     shown: RememberedCounts,
+    /// The rank left: what its last attempts still tell must not reach the slot's next owner.
+    is_closed: bool,
 }
 
 // === impl Memory ===
@@ -31,7 +33,7 @@ struct Remembered {
 impl Memory {
     /// Nothing was placed yet.
     pub(crate) fn new(rank: RememberedRank, metrics: RememberedMetrics) -> Self {
-        let remembered = Remembered { rank, shown: RememberedCounts::default() };
+        let remembered = Remembered { rank, shown: RememberedCounts::default(), is_closed: false };
         Self { remembered: Mutex::new(remembered), metrics }
     }
 
@@ -66,6 +68,11 @@ impl Memory {
         self.change(knowledge, |rank, index, now, gone| rank.expire(index, now, gone));
     }
 
+    /// The rank leaves: from now on nothing is remembered.
+    pub(crate) fn close(&self) {
+        self.remembered.lock().is_closed = true;
+    }
+
     fn change(
         &self,
         knowledge: &Knowledge,
@@ -73,6 +80,9 @@ impl Memory {
     ) {
         let now = knowledge.now();
         let mut remembered = self.remembered.lock();
+        if remembered.is_closed {
+            return;
+        }
         knowledge.change(|index, mut gone| change(&mut remembered.rank, index, now, &mut gone));
         self.show(&mut remembered);
     }
@@ -85,5 +95,31 @@ impl Memory {
         self.metrics.fallbacks(counts.fallbacks - before.fallbacks);
         self.metrics.output_batches(counts.output_batches - before.output_batches);
         self.metrics.rejected(counts.rejected - before.rejected);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kvroute_core::{BlockSize, DpRank, Namespace, RankSlot, WorkerId, WorkerRank};
+    use kvroute_metrics::{Metrics, MetricsOptions};
+
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_outlived_its_rank_wrote_into_the_next_owners_slot() {
+        let metrics = Metrics::new(&MetricsOptions::default()).unwrap();
+        let name = WorkerRank::new(WorkerId::new("w"), DpRank::new(0));
+        let (slot, size) = (RankSlot::new(0), BlockSize::DEFAULT);
+        let knowledge = Knowledge::new(64 << 20);
+        let remembered = RememberedRank::new(slot, size, Duration::from_secs(120), None);
+        let memory = Memory::new(remembered, metrics.remembered(&name));
+        let prompt = PromptBlocks::new(&[7; 64], size, Namespace::DEFAULT);
+        let attempt = AttemptId::new(1);
+        memory.placed(&knowledge, attempt, &[prompt]);
+        memory.close();
+        knowledge.remove(slot);
+        memory.grew(&knowledge, attempt, Blocks::new(1));
+        memory.finished(&knowledge, attempt);
+        assert_eq!(knowledge.index().blocks(slot), Blocks::ZERO);
     }
 }

@@ -72,6 +72,7 @@ impl Pool {
             hashed: Arc::new(hashed),
             predicted,
             selected,
+            tests_cache: !request.bypasses_cache,
         };
         let ledger = AttemptLedger::open(opening, self.metrics().attempt(Phase::Aggregated, &rank.metrics));
         let pool = Arc::clone(self);

@@ -1,6 +1,7 @@
 //! A configuration that can work: what is wrong with it is said before a port is bound or a worker asked.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use kvroute_core::ModelName;
@@ -74,7 +75,8 @@ impl PoolPlan {
     fn new(config: PoolConfig) -> Result<Self, RouterError> {
         check(&config)?;
         let tokenizer = load_tokenizer(&config)?;
-        let snapshot = config.index.snapshot.as_deref().map(SnapshotFile::load);
+        let load = |path: &Path| SnapshotFile::load(path, &config);
+        let snapshot = config.index.snapshot.as_deref().map(load).transpose()?;
         Ok(Self { config, tokenizer, snapshot })
     }
 }

@@ -20,6 +20,10 @@ use crate::rank::Rank;
 /// How long after its end an attempt's loss waits for the event that explains it.
 const EXPLAINED_WITHIN: Duration = Duration::from_secs(1);
 
+/// How long after the report a loss that nothing explains counts against the source: later than the loss is given its
+/// reason, so that a suspicion is not its own explanation.
+const JUDGED_AFTER: Duration = Duration::from_secs(2);
+
 /// What one attempt was promised, and since when.
 #[derive(Clone, Debug)]
 pub(crate) struct Promise {
@@ -33,6 +37,8 @@ pub(crate) struct Promise {
     pub(crate) predicted: Option<Tokens>,
     /// Before the index was asked, in the pool's time.
     pub(crate) selected: Duration,
+    /// Whether the engine was left to use its cache: else its answer says nothing about what is in there.
+    pub(crate) tests_cache: bool,
 }
 
 // === impl Promise ===
@@ -61,27 +67,62 @@ impl Promise {
 
     /// The engine said what it reused: its source is judged by it, and a memory is corrected.
     pub(crate) fn answered(&self, delivery: &Delivery) {
-        let (knowledge, size) = (self.pool.knowledge(), self.rank.block_size());
+        if !self.tests_cache {
+            return;
+        }
         if let Some(memory) = self.memory() {
             let reuse = ReportedReuse { predicted: delivery.predicted, reused: delivery.reported };
-            memory.reported(knowledge, self.attempt, reuse);
+            memory.reported(self.pool.knowledge(), self.attempt, reuse);
         }
-        if let Some(source) = &self.rank.source {
-            let predicted = size.complete_blocks(delivery.predicted);
-            source.learn(knowledge.now(), |trust| trust.delivered(self.selected, predicted, delivery.open));
+        // An engine with speculative decoding gives up one more block each time: that is no empty cache.
+        let is_kept = delivery.open <= Tokens::new(self.rank.block_size().get().into());
+        match is_kept {
+            true => self.judge(delivery.predicted, Tokens::ZERO),
+            false => self.judge_later(*delivery),
         }
     }
 
-    /// The worker answered to the end. If it must have computed a whole new block, its events must tell.
-    pub(crate) fn completed(&self, reused: Option<Tokens>) {
+    /// A loss that a removal explains speaks for the engine, not against it, so its events are waited for.
+    fn judge_later(&self, delivery: Delivery) {
+        let (streams, promise) = (self.pool.streams().clone(), self.clone());
+        streams.tasks.spawn(async move {
+            let _stopped = streams.cut.run_until_cancelled(sleep(JUDGED_AFTER)).await;
+            if !promise.has_left() {
+                promise.judge(delivery.predicted, delivery.open);
+            }
+        });
+    }
+
+    fn judge(&self, predicted: Tokens, lost: Tokens) {
+        if let Some(source) = &self.rank.source {
+            let predicted = self.rank.block_size().complete_blocks(predicted);
+            let now = self.pool.knowledge().now();
+            source.learn(now, |trust| trust.delivered(self.selected, predicted, lost));
+        }
+    }
+
+    /// The worker answered to the end. If it must have computed a whole new block, its events must tell; an answer
+    /// that shows no sign of this prompt (`is_computed`) proves nothing.
+    pub(crate) fn completed(&self, reused: Option<Tokens>, is_computed: bool) {
         self.grew(Blocks::ZERO); // Whole answers show no output, and some engines report nothing.
-        let ([prompt], Some(source)) = (self.prompts(), &self.rank.source) else { return };
-        let known = self.predicted.unwrap_or_default().max(reused.unwrap_or_default());
-        let reusable = prompt.block_size().reusable_tokens(prompt.tokens());
-        if reusable > known {
+        if is_computed
+            && self.must_have_stored(reused)
+            && let Some(source) = &self.rank.source
+        {
             let now = self.pool.knowledge().now();
             source.learn(now, |trust| trust.must_have_stored(self.selected, now));
         }
+    }
+
+    /// Whether the engine computed a whole block that it did not hold. Where it does not say what it reused, only an
+    /// exact index knows.
+    fn must_have_stored(&self, reused: Option<Tokens>) -> bool {
+        let ([prompt], Some(source)) = (self.prompts(), &self.rank.source) else { return false };
+        if !self.tests_cache || (reused.is_none() && source.was_blemished_since(self.selected)) {
+            return false;
+        }
+        let known = self.predicted.unwrap_or_default().max(reused.unwrap_or_default());
+        prompt.block_size().reusable_tokens(prompt.tokens()) > known
     }
 
     /// Gives a loss its reason, once it can be known.
@@ -116,7 +157,12 @@ impl Promise {
     fn is_stale(&self) -> bool {
         let is_blemished =
             self.rank.source.as_ref().is_none_or(|source| source.was_blemished_since(self.selected));
-        is_blemished || self.pool.knowledge().lost_any(self.rank.slot, &self.promised(), self.selected)
+        is_blemished || self.has_left()
+    }
+
+    /// Whether a promised block left since the promise was made.
+    fn has_left(&self) -> bool {
+        self.pool.knowledge().lost_any(self.rank.slot, &self.promised(), self.selected)
     }
 
     fn promised(&self) -> Vec<SequenceHash> {

@@ -13,6 +13,8 @@ use kvroute_core::{ModelName, WorkerRank};
 use kvroute_index::{RankSnapshot, Snapshot};
 use parking_lot::Mutex;
 
+use crate::config::PoolConfig;
+use crate::plan::RouterError;
 use crate::pool::Pool;
 use crate::rank::Rank;
 
@@ -30,15 +32,21 @@ pub(crate) struct SnapshotFile {
 // === impl SnapshotFile ===
 
 impl SnapshotFile {
-    /// Reads the file. Whatever is wrong with it is said, and the index starts empty.
-    pub(crate) fn load(path: &Path) -> Self {
-        let waiting = match read(path) {
-            Ok(snapshot) => {
-                let ranks = snapshot.ranks.len();
-                tracing::info!(file = %path.display(), ranks, "index snapshot read, every rank waits for its worker");
-                snapshot.ranks
-            }
+    /// Reads the file of a pool. Whatever is wrong with what is in it is said, and the index starts empty. Ranks of
+    /// workers that the pool does not have any more are dropped, so that the file does not grow with each new fleet.
+    ///
+    /// # Errors
+    /// The path names something that a file cannot replace.
+    pub(crate) fn load(path: &Path, pool: &PoolConfig) -> Result<Self, RouterError> {
+        let longest = 2 * pool.index.bytes as u64;
+        let mut waiting = match read(path, longest) {
+            Ok(snapshot) => snapshot.ranks,
             Err(ReadError::Absent) => Vec::new(),
+            Err(ReadError::NoFile) => {
+                return Err(RouterError::Contradiction(format!(
+                    "pool.index.snapshot is {path:?}, which is no regular file; name a file of its own"
+                )));
+            }
             Err(ReadError::Refused(why)) => {
                 tracing::warn!(
                     file = %path.display(), why,
@@ -47,7 +55,12 @@ impl SnapshotFile {
                 Vec::new()
             }
         };
-        Self { path: path.to_owned(), waiting: Mutex::new(waiting) }
+        waiting.retain(|kept| pool.workers.iter().any(|worker| worker.id().as_str() == kept.worker));
+        if !waiting.is_empty() {
+            let ranks = waiting.len();
+            tracing::info!(file = %path.display(), ranks, "index snapshot read, every rank waits for its worker");
+        }
+        Ok(Self { path: path.to_owned(), waiting: Mutex::new(waiting) })
     }
 
     /// Takes out what is kept of a rank.
@@ -74,16 +87,30 @@ impl SnapshotFile {
 }
 
 /// Why a file gives no snapshot.
+#[derive(Debug)]
 enum ReadError {
     Absent,
+    NoFile,
     Refused(String),
 }
 
-fn read(path: &Path) -> Result<Snapshot, ReadError> {
-    let bytes = std::fs::read(path).map_err(|error| match error.kind() {
+/// A device or a pipe may never end, and replacing one would take it away from everybody else.
+fn read(path: &Path, longest: u64) -> Result<Snapshot, ReadError> {
+    let unreadable = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => ReadError::Absent,
         _ => ReadError::Refused(error.to_string()),
-    })?;
+    };
+    let found = std::fs::metadata(path).map_err(unreadable)?;
+    if !found.is_file() {
+        return Err(ReadError::NoFile);
+    }
+    if found.len() > longest {
+        let length = found.len();
+        return Err(ReadError::Refused(format!(
+            "it has {length} bytes, more than an index within pool.index.bytes can fill"
+        )));
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
     Snapshot::decode(&bytes).map_err(|error| ReadError::Refused(error.to_string()))
 }
 
@@ -121,6 +148,7 @@ fn write_through(path: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::WorkerConfig;
 
     #[test]
     fn a_file_is_replaced_whole_or_not_at_all() {
@@ -134,13 +162,42 @@ mod tests {
         write(&gone, b"new").unwrap_err();
     }
 
+    fn pool() -> PoolConfig {
+        PoolConfig::of_workers(vec![WorkerConfig::at("http://a:1")])
+    }
+
+    fn rank(worker: &str) -> RankSnapshot {
+        RankSnapshot { model: "m".to_owned(), worker: worker.to_owned(), ..RankSnapshot::default() }
+    }
+
     #[test]
     fn an_absent_file_is_an_empty_start_and_a_damaged_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("index.snap");
-        assert!(matches!(read(&path), Err(ReadError::Absent)));
+        assert!(matches!(read(&path, 100), Err(ReadError::Absent)));
         std::fs::write(&path, b"something else").unwrap();
-        assert!(matches!(read(&path), Err(ReadError::Refused(why)) if !why.is_empty()));
-        assert!(SnapshotFile::load(&path).waiting.lock().is_empty());
+        assert!(matches!(read(&path, 100), Err(ReadError::Refused(why)) if !why.is_empty()));
+        assert!(matches!(read(&path, 5), Err(ReadError::Refused(why)) if why.contains("14 bytes")));
+        assert!(SnapshotFile::load(&path, &pool()).unwrap().waiting.lock().is_empty());
+    }
+
+    #[test]
+    fn what_is_no_file_is_an_error_at_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [folder.path(), Path::new("/dev/null")] {
+            let error = SnapshotFile::load(path, &pool()).unwrap_err().to_string();
+            assert!(error.contains("pool.index.snapshot") && error.contains("no regular file"), "{error}");
+        }
+    }
+
+    #[test]
+    fn workers_that_are_gone_for_good_are_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("index.snap");
+        let snapshot = Snapshot { ranks: vec![rank("a:1"), rank("gone:1")] };
+        write(&path, &snapshot.encode()).unwrap();
+        let file = SnapshotFile::load(&path, &pool()).unwrap();
+        file.save(&[]);
+        assert_eq!(read(&path, 1000).unwrap().ranks, [rank("a:1")]);
     }
 }

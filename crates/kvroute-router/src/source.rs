@@ -21,11 +21,18 @@ use crate::memory::Memory;
 pub(crate) struct RankSource {
     name: WorkerRank,
     kind: SourceKind,
-    trust: Mutex<RankTrust>,
+    judgement: Mutex<Judgement>,
     shown: ArcSwap<SourceStatus>,
     metrics: SourceMetrics,
     /// Milliseconds of the pool's time at which the source was last not exact, or lost all blocks.
     blemished: AtomicU64,
+}
+
+/// What is judged from, and what of it was said.
+#[derive(Debug)]
+struct Judgement {
+    trust: RankTrust,
+    logged: SourceStatus,
 }
 
 /// Where the knowledge comes from.
@@ -88,7 +95,7 @@ impl RankSource {
         Self {
             name: name.clone(),
             kind,
-            trust: Mutex::new(trust),
+            judgement: Mutex::new(Judgement { trust, logged: status.clone() }),
             shown: ArcSwap::from_pointee(status),
             metrics,
             blemished: AtomicU64::new(0),
@@ -129,9 +136,10 @@ impl RankSource {
     /// Takes what happened, and shows the state that follows from it: in one step, so that no older state is shown
     /// after a newer one.
     pub(crate) fn learn(&self, now: Duration, change: impl FnOnce(&mut RankTrust)) {
-        let mut trust = self.trust.lock();
-        change(&mut trust);
-        self.show(trust.status(now), now);
+        let mut judgement = self.judgement.lock();
+        change(&mut judgement.trust);
+        let reading = judgement.trust.status(now);
+        self.show(reading, &mut judgement.logged, now);
     }
 
     /// The rank lost all its blocks.
@@ -140,28 +148,37 @@ impl RankSource {
         self.learn(now, RankTrust::cleared);
     }
 
+    /// The rank leaves: what was promised of it is stale, and what its attempts still tell reaches nobody.
+    pub(crate) fn close(&self, now: Duration) {
+        self.blemish(now);
+        if let Some(memory) = self.memory() {
+            memory.close();
+        }
+    }
+
     /// Whether, at or after a time, the source was not exact or lost all blocks: what it promised then may be stale.
     pub(crate) fn was_blemished_since(&self, since: Duration) -> bool {
         self.shown.load().state != SourceState::Exact
             || self.blemished.load(Ordering::Relaxed) >= millis(since)
     }
 
-    /// Shows a state. One that is over in a moment, or ends in another, is not logged.
-    fn show(&self, reading: Reading, now: Duration) {
-        if reading.state != SourceState::Exact {
+    /// Shows a state, and logs it unless it was the last one logged. One that is over in a moment, or ends in
+    /// another, is no change to be told of: a stream that loses events again and again would fill the log.
+    fn show(&self, reading: Reading, logged: &mut SourceStatus, now: Duration) {
+        let before = self.shown.load();
+        if reading.state != SourceState::Exact || before.state != SourceState::Exact {
             self.blemish(now);
         }
         let status = SourceStatus::of(reading);
-        let before = self.shown.load();
         if **before == status {
             return;
         }
-        if before.state != SourceState::Exact {
-            self.blemish(now);
-        }
         self.metrics.set_state(status.state);
-        if !matches!(reading.reason, Some(SourceReason::CatchingUp | SourceReason::Unidentified)) {
+        let is_passing =
+            matches!(reading.reason, Some(SourceReason::CatchingUp | SourceReason::Unidentified));
+        if !is_passing && *logged != status {
             status.log(&self.name);
+            logged.clone_from(&status);
         }
         self.shown.store(Arc::new(status));
     }
@@ -192,4 +209,63 @@ impl SourceStatus {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use kvroute_core::{DpRank, WorkerId};
+    use kvroute_metrics::{Metrics, MetricsOptions};
+
+    use super::*;
+
+    /// Where a test's log goes.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(change: impl FnOnce(&RankSource)) -> usize {
+        let metrics = Metrics::new(&MetricsOptions::default()).unwrap();
+        let name = WorkerRank::new(WorkerId::new("w"), DpRank::new(0));
+        let shown = metrics.source(&name, SourceState::Degraded);
+        let source = RankSource::reported(&name, None, None, shown, Duration::ZERO);
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(subscriber, || change(&source));
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        text.lines().count()
+    }
+
+    fn degraded(reason: SourceReason) -> Reading {
+        Reading { state: SourceState::Degraded, reason: Some(reason) }
+    }
+
+    #[test]
+    fn a_stream_with_one_gap_after_the_other_filled_the_log() {
+        let lines = logged(|source| {
+            let tell = |reading| source.learn(Duration::ZERO, |trust| trust.stream(reading, Duration::ZERO));
+            tell(Reading::EXACT);
+            for _ in 0..40 {
+                tell(degraded(SourceReason::CatchingUp));
+                tell(degraded(SourceReason::ReplayTooShort));
+            }
+            for _ in 0..40 {
+                tell(degraded(SourceReason::CatchingUp));
+                tell(Reading::EXACT);
+            }
+        });
+        assert_eq!(lines, 3, "exact, too short, exact again");
+    }
 }

@@ -2,7 +2,7 @@
 
 use kvroute_core::{BlockSize, Blocks, DpRank, RankSlot, SourceState, WorkerRank};
 use kvroute_engine::Probe;
-use kvroute_engine::events::{EventAddress, EventFollower, EventStream};
+use kvroute_engine::events::{BlockSizeClaim, EventAddress, EventFollower, EventStream};
 use kvroute_index::{RankSnapshot, RememberedRank};
 use kvroute_metrics::Metrics;
 use kvroute_zmtp::Endpoint;
@@ -57,6 +57,9 @@ async fn open_one(
     let snapshot = pool.snapshot().and_then(|file| file.take(pool.model(), &name));
     let restored = snapshot.filter(|kept| kept.last.is_some());
     stream.resume = restored.as_ref().and_then(|kept| kept.last);
+    if let (BlockSizeClaim::Unknown, Some(kept)) = (stream.block_size, &restored) {
+        stream.block_size = kept.export.block_size.map(BlockSizeClaim::Told).unwrap_or_default();
+    }
     let opened = EventFollower::open(stream).await;
     let follower = opened.map_err(|error| format!("kv_events of rank {name}: {error}"))?;
     Ok(OpenSource { name, follower: Some(follower), restored })
@@ -81,7 +84,9 @@ fn event_stream(pool: &Pool, name: &WorkerRank, config: &WorkerConfig, found: &P
     };
     let topic = announced.map(|announced| announced.topic.clone()).unwrap_or_default();
     let start_time_url = Some(config.url.clone());
-    Some(EventStream { rank: name.clone(), events, replay, topic, resume: None, start_time_url })
+    let told = found.block_size_claim();
+    let block_size = pool.config().block_size.map_or(told, BlockSizeClaim::Required);
+    Some(EventStream { rank: name.clone(), events, replay, topic, resume: None, start_time_url, block_size })
 }
 
 /// Rank r of a worker publishes at the base port + r.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kvroute_core::SourceState;
 use serde::Serialize;
 
+use crate::config::{EventEndpoint, IndexSource, PoolConfig};
 use crate::pool::Pool;
 use crate::rank::Rank;
 use crate::worker::Worker;
@@ -124,7 +125,7 @@ impl RankStatus {
         let followed = source.as_ref().filter(|status| status.state != SourceState::Remembered);
         let reason = match followed {
             Some(status) => status.reason.clone(),
-            None => rank.engine.events_remedy().to_owned(),
+            None => events_remedy(rank, pool.config()).to_owned(),
         };
         Self {
             dp_rank: rank.name.dp_rank.get(),
@@ -133,5 +134,18 @@ impl RankStatus {
             block_size: rank.block_size().get(),
             blocks: pool.knowledge().index().blocks(rank.slot).get(),
         }
+    }
+}
+
+/// What to change so that the rank's events are followed.
+pub(crate) fn events_remedy(rank: &Rank, pool: &PoolConfig) -> &'static str {
+    match (pool.index.source, &rank.worker.config().kv_events) {
+        (IndexSource::Remembered, _) => {
+            "pool.index.source is \"remembered\": set it to \"auto\" to follow KV events"
+        }
+        (_, EventEndpoint::None) => {
+            "the worker's kv_events is \"none\": set it to \"auto\" to follow KV events"
+        }
+        _ => rank.engine.events_remedy(),
     }
 }

@@ -11,7 +11,7 @@ use kvroute_metrics::WorkerState;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::membership::{Identity, Membership, identity};
+use crate::membership::Membership;
 use crate::plan::PoolPlan;
 use crate::router::Shared;
 use crate::upstream::{self, UpstreamClient};
@@ -65,8 +65,8 @@ impl Supervisor {
     async fn watch(&self, membership: &mut Option<Membership>) {
         loop {
             let found = self.until_probed().await;
-            if let Some(left) = membership.take_if(|joined| joined.identity() != &identity(&found)) {
-                let changed = left.identity().differences(&identity(&found));
+            let changed = membership.as_ref().and_then(|joined| joined.changed(&found));
+            if let (Some(changed), Some(left)) = (&changed, membership.take_if(|_| changed.is_some())) {
                 tracing::warn!(worker = %self.worker.id(), changed, "worker restarted as another one, joins anew");
                 left.leave().await;
             }
@@ -81,7 +81,9 @@ impl Supervisor {
                 }
             }
             self.enter(WorkerState::Ready, "");
-            self.until_changed(&identity(&found)).await;
+            if let Some(joined) = membership {
+                self.until_changed(joined).await;
+            }
         }
     }
 
@@ -107,7 +109,7 @@ impl Supervisor {
     }
 
     /// Returns when the worker must be asked again what it is: it is unwell, or it is not what it was.
-    async fn until_changed(&self, known: &Identity) {
+    async fn until_changed(&self, joined: &Membership) {
         let mut failures = 0;
         let mut asked = Instant::now();
         loop {
@@ -118,7 +120,7 @@ impl Supervisor {
             if is_doubted || asked.elapsed() >= REPROBE_INTERVAL {
                 asked = Instant::now();
                 let found = probe(&self.client, &self.worker.config().url).await;
-                let is_same = found.is_ok_and(|found| &identity(&found) == known);
+                let is_same = found.is_ok_and(|found| joined.changed(&found).is_none());
                 if !is_same || !self.worker.takes_requests() {
                     return;
                 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::cache::cargo;
+use crate::cache::{cargo, target_folder};
 use crate::peers::{self, Peers};
 use crate::shell::{command, run};
 use crate::{fuzz, lint, tokenizer};
@@ -20,7 +20,7 @@ pub(super) struct Step {
 }
 
 /// What fails fast comes first; the tests and their summary come last.
-pub(super) const STEPS: [Step; 10] = [
+pub(super) const STEPS: [Step; 11] = [
     Step { name: "format", about: "the code is formatted", run: format },
     Step { name: "clippy", about: "no warnings of the compiler or of clippy", run: clippy },
     Step { name: "docs", about: "every public item is documented, every link leads somewhere", run: docs },
@@ -37,6 +37,11 @@ pub(super) const STEPS: [Step; 10] = [
         run: assets,
     },
     Step { name: "doctests", about: "the examples in the documentation", run: doctests },
+    Step {
+        name: "interleavings",
+        about: "readers and writers of the index in every order of their steps, by loom",
+        run: interleavings,
+    },
     Step { name: "fuzz", about: "parsers of bytes from outside hold what their fuzz targets say", run: fuzz },
     Step { name: "tests", about: "all tests; peers: llama-server, libzmq, Qwen3's tokenizer", run: tests },
 ];
@@ -108,6 +113,13 @@ fn assets(context: &Context) -> Result<()> {
 
 fn doctests(context: &Context) -> Result<()> {
     run(context.testing("test")?.args(["--workspace", "--locked", "--doc", "--quiet"]))
+}
+
+/// Apart from the other builds, whose flags differ.
+fn interleavings(_: &Context) -> Result<()> {
+    let mut test = cargo("test")?;
+    test.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_folder()?.join("loom"));
+    run(test.args(["-p", "kvroute-index", "--locked", "--lib", "--quiet", "interleavings"]))
 }
 
 fn fuzz(context: &Context) -> Result<()> {

@@ -5,10 +5,8 @@
 //! name or by position, and what is unknown is stepped over. Token ids go straight into their vector, since a
 //! prompt of a million tokens is one event.
 //!
-//! The size of a block is that of the largest one stored on the device: a radix tree may hold the short rest of a page
-//! and says its own size with it, and such a rest has no identity here. Should a larger one follow, all before it were
-//! rests, and what was made of them is cleared. On lower tiers blocks may be several of the device's in one; those
-//! cannot continue a prefix block by block and are left out, as are copies that are named by their hash alone.
+//! Only whole blocks have an identity here; which ones are is decided by `block_sizes`. What has another size is left out,
+//! as are copies that are named by their hash alone.
 //!
 //! Decoding cannot fail. An event that cannot be read costs itself, a payload that is no batch counts as one
 //! such event, and the caller's place in the sequence moves on either way.
@@ -21,18 +19,17 @@ use std::time::Duration;
 use kvroute_core::{BlockSize, DpRank, EventBatch, KvEvent, StoredBlocks, Tier};
 use rmp::Marker;
 
+use super::block_sizes::{BlockSizeClaim, BlockSizes, TwoSizes, Verdict};
 use fields::{Field, Fields, GroupKind};
 use msgpack::{Cursor, Malformed};
 
 /// Decoder of one rank's stream. Remembers what one event does not tell: which cache groups hold prefixes, because
-/// removals do not say, and how large a whole block is.
+/// removals do not say, and what is known of the size of a block.
 #[derive(Clone, Debug, Default)]
 pub struct EventDecoder {
     /// By group index; a handful at most.
     groups: Vec<(u32, GroupKind)>,
-    /// The largest block on the device so far.
-    block_size: Option<BlockSize>,
-    is_resumed: bool,
+    sizes: BlockSizes,
     has_announced_clear: bool,
 }
 
@@ -50,10 +47,26 @@ enum EventKind {
 // === impl EventDecoder ===
 
 impl EventDecoder {
-    /// A decoder in the middle of a stream: the index knows the size of a block already, and refuses smaller ones
-    /// itself.
-    pub(super) fn resumed() -> Self {
-        Self { is_resumed: true, ..Self::default() }
+    /// A decoder of a stream whose block size is known before.
+    pub fn expecting(claim: BlockSizeClaim) -> Self {
+        Self { sizes: BlockSizes::new(claim), ..Self::default() }
+    }
+
+    /// What follows is from a new process, which may be configured otherwise.
+    pub(super) fn restart(&mut self) {
+        let mut sizes = std::mem::take(&mut self.sizes);
+        sizes.restart();
+        *self = Self { sizes, ..Self::default() };
+    }
+
+    /// The sizes of the stream's blocks.
+    pub(super) const fn sizes(&self) -> &BlockSizes {
+        &self.sizes
+    }
+
+    /// As [`BlockSizes::take_loss`].
+    pub(super) const fn take_loss(&mut self) -> Option<TwoSizes> {
+        self.sizes.take_loss()
     }
 
     /// Whether removals can only be understood by what earlier stores said: there are cache groups beside the one of
@@ -108,25 +121,21 @@ impl EventDecoder {
     /// Appends an event. A clear behind a clear says nothing, and engines that reset in a loop send thousands.
     fn take(&mut self, event: KvEvent, batch: &mut EventBatch) {
         match &event {
-            KvEvent::Stored(stored) if !self.is_whole(stored) => batch.ignored += 1,
-            KvEvent::Cleared if batch.events.last() == Some(&KvEvent::Cleared) => batch.ignored += 1,
-            KvEvent::Stored(stored) => {
-                if self.block_size.is_some_and(|known| known < stored.block_size) && !self.is_resumed {
-                    batch.events.push(KvEvent::Cleared);
+            KvEvent::Stored(stored) => match self.sizes.judge(stored) {
+                Verdict::Take => batch.events.push(event),
+                Verdict::TakeAfterClear => batch.events.extend([KvEvent::Cleared, event]),
+                Verdict::LeaveOut => batch.ignored += 1,
+                Verdict::Refuse => batch.rejected += 1,
+            },
+            KvEvent::Cleared => {
+                self.sizes.cleared();
+                match batch.events.last() {
+                    Some(KvEvent::Cleared) => batch.ignored += 1,
+                    _ => batch.events.push(event),
                 }
-                if stored.tier == Tier::Device {
-                    self.block_size = Some(stored.block_size);
-                }
-                batch.events.push(event);
             }
             _ => batch.events.push(event),
         }
-    }
-
-    /// Whether blocks are as large as those on the device; there, they may show to be larger than all before.
-    fn is_whole(&self, stored: &StoredBlocks) -> bool {
-        let Some(known) = self.block_size else { return true };
-        stored.block_size == known || (stored.tier == Tier::Device && stored.block_size > known)
     }
 
     /// Reads one event to its end; `None` for one that does not concern the prefix index.

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::link::Way;
-use super::{SourceIncident, SourceStatus};
+use super::{BlockSizeClaim, SourceIncident, SourceStatus};
 
 /// Where one rank's events come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct EventStream {
     /// Base address at which `/metrics` says when the engine was started, where it does. It shows a restart that the
     /// numbers of the events did not show.
     pub start_time_url: Option<String>,
+    /// What is known of the size of its blocks beforehand.
+    pub block_size: BlockSizeClaim,
 }
 
 /// Who connects to whom on the event socket.
@@ -114,7 +116,7 @@ impl EventFollower {
         match (way, &stream.events) {
             (Some(way), _) => driver::drive(stream, way, updates, stop).await,
             (None, EventAddress::Poll { url }) => {
-                let polling = poller::poll(url.clone(), stream.rank, updates);
+                let polling = poller::poll(url.clone(), stream.rank, stream.block_size, updates);
                 let _nobody_listens = stop.run_until_cancelled(polling).await;
             }
             (None, EventAddress::Connect(_) | EventAddress::Bind(_)) => {}

@@ -5,12 +5,15 @@
 //! not above the last one, or a cache that was created, is a new process. An event whose number cannot be read stands
 //! for one number, and so costs itself only.
 //!
+//! Blocks of another size than the others are refused, as `block_sizes` argues.
+//!
 //! No clock, no socket, as [`Source`](super::Source).
 
 use std::time::Duration;
 
 use kvroute_core::{DpRank, EventBatch, KvEvent};
 
+use super::block_sizes::BlockSizeClaim;
 use super::trtllm::{PolledChange, PolledDecoder, PolledEvent, list};
 use super::{BLIND_AFTER, SourceAction, SourceIncident, SourceReason, SourceStatus};
 
@@ -46,6 +49,12 @@ impl PolledSource {
         }
     }
 
+    /// The same source, where the size of its blocks is known before it is asked for the first time.
+    #[must_use]
+    pub fn expecting(self, claim: BlockSizeClaim) -> Self {
+        Self { decoder: PolledDecoder::expecting(claim), ..self }
+    }
+
     /// State at a time, to be asked after every answer and every failure.
     pub fn status(&self, now: Duration) -> SourceStatus {
         if let Some(since) = self.unanswered_since {
@@ -54,9 +63,10 @@ impl PolledSource {
             return state(SourceReason::NotPolled);
         }
         let unheard = self.last.is_none().then_some(SourceReason::NothingPolled);
-        match self.missing.or(unheard) {
-            Some(reason) => SourceStatus::degraded(reason),
-            None => SourceStatus::EXACT,
+        match (SourceStatus::of_sizes(self.decoder.sizes()), self.missing.or(unheard)) {
+            (Some(contradicted), _) => contradicted,
+            (None, Some(reason)) => SourceStatus::degraded(reason),
+            (None, None) => SourceStatus::EXACT,
         }
     }
 
@@ -94,9 +104,14 @@ impl PolledSource {
             return;
         }
         self.follow(event.id, batch, actions);
-        match self.decoder.read(event) {
+        let change = self.decoder.read(event);
+        if let Some(sizes) = self.decoder.take_loss() {
+            self.missing = Some(SourceReason::overruled(sizes));
+        }
+        match change {
             PolledChange::Created => self.create(batch, actions),
             PolledChange::Ignored => batch.ignored += 1,
+            PolledChange::Refused => batch.rejected += 1,
             PolledChange::Undecodable => batch.undecodable += 1,
             PolledChange::Events(events) => batch.events.extend(events),
         }

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use kvroute_core::{EventBatch, LastMessage};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::EventDecoder;
+use super::{BlockSizeClaim, EventDecoder};
 use backlog::Backlog;
 use rebuild::Rebuild;
 use replaying::Replay;
@@ -47,6 +47,10 @@ pub struct Source {
     /// Whether `last` is known to be of the process that now publishes.
     is_verified: bool,
     replay: Option<Replay>,
+    /// How often a replay contradicted what was known, since the last connection.
+    contradictions: u32,
+    /// Whether that was too often, and no gap is worth a question.
+    is_replay_distrusted: bool,
     /// Blocks may be missing until a clear, a restart or a replay from the first message.
     missing: Option<SourceReason>,
     /// When to ask for everything again, after a loss that the engine may still be able to make up for.
@@ -102,6 +106,8 @@ impl Source {
             last_live: None,
             is_verified: false,
             replay: None,
+            contradictions: 0,
+            is_replay_distrusted: false,
             missing: None,
             rebuild: None,
             doubt: Some(if has_replay { SourceReason::CatchingUp } else { SourceReason::NothingReceived }),
@@ -113,8 +119,13 @@ impl Source {
 
     /// A source that is about to connect, where the index was restored as it was behind a message.
     pub fn resumed(has_replay: bool, now: Duration, last: LastMessage) -> Self {
-        let decoder = EventDecoder::resumed();
-        Self { decoder, last: Some(last), is_restored: true, ..Self::new(has_replay, now) }
+        Self { last: Some(last), is_restored: true, ..Self::new(has_replay, now) }
+    }
+
+    /// The same source, where the size of its blocks is known before anything is heard.
+    #[must_use]
+    pub fn expecting(self, claim: BlockSizeClaim) -> Self {
+        Self { decoder: EventDecoder::expecting(claim), ..self }
     }
 
     /// State at a time, to be asked after every input and every second.
@@ -124,9 +135,14 @@ impl Source {
             let state = if is_blind { SourceStatus::blind } else { SourceStatus::degraded };
             return state(SourceReason::NotConnected);
         }
-        let catching_up = self.replay.as_ref().map(|_| SourceReason::CatchingUp);
+        if self.is_catching_up() {
+            return SourceStatus::degraded(SourceReason::CatchingUp);
+        }
+        if let Some(contradicted) = SourceStatus::of_sizes(self.decoder.sizes()) {
+            return contradicted;
+        }
         let unidentified = self.is_unidentified().then_some(SourceReason::Unidentified);
-        match catching_up.or(self.missing).or(unidentified).or(self.doubt) {
+        match self.missing.or(unidentified).or(self.doubt) {
             Some(reason) => SourceStatus::degraded(reason),
             None => SourceStatus::EXACT,
         }
@@ -144,6 +160,8 @@ impl Source {
         self.awaits_start = false;
         self.waiting = Backlog::default();
         self.replay = None;
+        self.contradictions = 0;
+        self.is_replay_distrusted = false;
         if self.is_restored && !self.has_replay {
             self.forget(actions);
         }
@@ -190,12 +208,17 @@ impl Source {
             if !is_within_bound {
                 self.give_up_replay(SourceReason::Flooded, actions);
             }
-        } else if self.has_replay && !self.continues(sequence) {
+        } else if self.has_replay && !self.is_replay_distrusted && !self.continues(sequence) {
             let mut replay = Replay::default();
             let _is_within_bound = replay.backlog.push(sequence, payload);
             self.start_replay(replay, actions);
         } else {
-            self.lose_unless_continued(sequence, SourceReason::EventsLost, actions);
+            let reason = if self.has_replay {
+                SourceReason::ReplayContradictsItself
+            } else {
+                SourceReason::EventsLost
+            };
+            self.lose_unless_continued(sequence, reason, actions);
             self.apply(Channel::Live, sequence, &payload, actions);
         }
     }
@@ -206,7 +229,7 @@ impl Source {
         self.forget(actions);
         self.missing = None;
         self.rebuild = None;
-        self.decoder = EventDecoder::default();
+        self.decoder.restart();
         if self.awaits_start {
             // The answer will be of the process that was found here, and is no second restart.
             self.process_start = None;
@@ -229,9 +252,13 @@ impl Source {
         }
         let has_just_joined = self.last.is_none() && !self.has_replay;
         let reason = if has_just_joined { SourceReason::JoinedLate } else { reason };
-        self.missing = Some(reason);
-        self.rebuild = Rebuild::after(reason, self.rebuild.take());
+        self.miss(reason);
         self.forget(actions);
+    }
+
+    fn miss(&mut self, reason: SourceReason) {
+        self.missing = Some(reason);
+        self.rebuild = self.rebuild_after(reason);
     }
 
     fn forget(&mut self, actions: &mut Vec<SourceAction>) {
@@ -273,6 +300,9 @@ impl Source {
         }
         if self.decoder.has_announced_clear() {
             self.rebuild = None;
+        }
+        if let Some(sizes) = self.decoder.take_loss() {
+            self.miss(SourceReason::overruled(sizes));
         }
         self.last = Some(LastMessage { sequence, content: xxh3_64(payload) });
         self.is_verified = true;

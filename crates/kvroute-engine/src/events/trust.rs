@@ -130,7 +130,7 @@ impl RankTrust {
             return self.stream;
         }
         if self.is_silent(now) {
-            return SourceStatus::blind(SourceReason::Silent);
+            return SourceStatus::blind(self.reason_of_silence());
         }
         if self.strikes >= STRIKES {
             return SourceStatus::SUSPECT;
@@ -147,6 +147,12 @@ impl RankTrust {
     /// While a gap is open live events wait behind it, and their absence proves nothing.
     fn is_silent(&self, now: Duration) -> bool {
         !self.has_open_gap() && self.unheard_since.is_some_and(|since| now.saturating_sub(since) >= SILENCE)
+    }
+
+    /// An engine that is polled and never gave anything says more by that than by its silence.
+    fn reason_of_silence(&self) -> SourceReason {
+        let unheard = self.stream.reason.filter(|reason| *reason == SourceReason::NothingPolled);
+        unheard.unwrap_or(SourceReason::Silent)
     }
 
     fn is_refilled(&self) -> bool {

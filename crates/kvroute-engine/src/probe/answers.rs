@@ -10,6 +10,8 @@ use crate::http::{Answer, get};
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     answers: Vec<(&'static str, Answer)>,
+    /// Paths of which nobody knows whether they exist: no answer came, or the server failed.
+    unanswered: Vec<&'static str>,
 }
 
 // === impl Answers ===
@@ -17,10 +19,20 @@ pub(crate) struct Answers {
 impl Answers {
     /// Asks all paths at once.
     pub(crate) async fn ask(client: &HttpClient, url: &str, paths: &'static [&'static str]) -> Self {
-        let asked = paths
-            .iter()
-            .map(|path| async move { get(client, url, path).await.ok().map(|answer| (*path, answer)) });
-        join_all(asked).await.into_iter().flatten().collect()
+        let asked = paths.iter().map(|path| async move { (*path, get(client, url, path).await) });
+        let mut found = Self::default();
+        for (path, asked) in join_all(asked).await {
+            match asked {
+                Ok(answer) if !answer.status.is_server_error() => found.answers.push((path, answer)),
+                _ => found.unanswered.push(path),
+            }
+        }
+        found
+    }
+
+    /// Paths that were asked and gave no proper answer: what they would have told is unknown, not absent.
+    pub(crate) fn unanswered(&self) -> &[&'static str] {
+        &self.unanswered
     }
 
     /// The body of a good answer.
@@ -45,6 +57,6 @@ impl Answers {
 
 impl FromIterator<(&'static str, Answer)> for Answers {
     fn from_iter<T: IntoIterator<Item = (&'static str, Answer)>>(answers: T) -> Self {
-        Self { answers: answers.into_iter().collect() }
+        Self { answers: answers.into_iter().collect(), unanswered: Vec::new() }
     }
 }

@@ -236,3 +236,13 @@ async fn an_endless_answer_is_cut_off() {
     let message = probe(&client(), &server.url).await.unwrap_err().to_string();
     assert!(message.contains("longer than 32 MiB"), "{message}");
 }
+
+#[tokio::test]
+async fn a_question_that_fails_is_unanswered_and_one_that_does_not_exist_is_not() {
+    let mut exchanges = captured("vllm");
+    exchanges.push(documented("GET /kv_event_sources", None, "500 Internal Server Error", "{}"));
+    assert_eq!(probed(exchanges).await.unanswered, ["/kv_event_sources"]);
+    let mut exchanges = captured("vllm");
+    exchanges.push(documented("GET /kv_event_sources", None, "404 Not Found", "{}"));
+    assert!(probed(exchanges).await.unanswered.is_empty());
+}

@@ -2,8 +2,8 @@
 
 use kvroute_core::{DpRank, EngineHash, KvEvent, LastMessage, SourceState, WorkerId, WorkerRank};
 use kvroute_engine::events::{
-    EventAddress, EventFollower, EventStream, SourceChange, SourceIncident, SourceReason, SourceStatus,
-    SourceUpdate,
+    BlockSizeClaim, EventAddress, EventFollower, EventStream, SourceChange, SourceIncident, SourceReason,
+    SourceStatus, SourceUpdate,
 };
 use kvroute_zmtp::Endpoint;
 use tokio::sync::mpsc;
@@ -31,6 +31,7 @@ pub(crate) fn stream(events: EventAddress, replay: Option<&str>) -> EventStream 
         topic: "kv-events".to_owned(),
         resume: None,
         start_time_url: None,
+        block_size: BlockSizeClaim::Unknown,
     }
 }
 

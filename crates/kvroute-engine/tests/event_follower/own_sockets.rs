@@ -1,14 +1,34 @@
 //! Against this workspace's own sockets.
 
 use bytes::Bytes;
-use kvroute_core::SourceState;
-use kvroute_engine::events::{EventAddress, EventFollower, SourceIncident, SourceReason};
+use kvroute_core::{BlockSize, ReplayOutcome, SourceState};
+use kvroute_engine::events::{BlockSizeClaim, EventAddress, EventFollower, SourceIncident, SourceReason};
 use kvroute_zmtp::{Endpoint, Message, Publisher, Router};
 
 use crate::followed::{Followed, payload, stream};
 use crate::http_server::HttpServer;
 
 const ANY: &str = "tcp://127.0.0.1:0";
+const FAILED: SourceIncident = SourceIncident::ReplayEnded(ReplayOutcome::Failed);
+
+/// A batch that stores one block of this many tokens.
+fn store(tokens: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    rmp::encode::write_array_len(&mut out, 2).unwrap();
+    rmp::encode::write_f64(&mut out, 0.5).unwrap();
+    rmp::encode::write_array_len(&mut out, 1).unwrap();
+    rmp::encode::write_array_len(&mut out, 5).unwrap();
+    rmp::encode::write_str(&mut out, "BlockStored").unwrap();
+    rmp::encode::write_array_len(&mut out, 1).unwrap();
+    rmp::encode::write_uint(&mut out, 7).unwrap();
+    rmp::encode::write_nil(&mut out).unwrap();
+    rmp::encode::write_array_len(&mut out, tokens).unwrap();
+    for id in 0..tokens {
+        rmp::encode::write_uint(&mut out, u64::from(id)).unwrap();
+    }
+    rmp::encode::write_uint(&mut out, u64::from(tokens)).unwrap();
+    out
+}
 
 fn message(sequence: u64, mark: u64) -> Message {
     let number = Bytes::copy_from_slice(&sequence.to_be_bytes());
@@ -158,6 +178,44 @@ async fn a_missing_replay_socket_is_named() {
 
     let mut followed = Followed::connect(&events, Some(&replay)).await;
     followed.until_reason(SourceReason::ReplayFailed).await;
+    followed.stop().await;
+}
+
+#[tokio::test]
+async fn a_replay_that_does_not_move_on_is_given_up_though_it_never_falls_silent() {
+    let publisher = Publisher::bind(&ANY.parse().unwrap(), 100).await.unwrap();
+    let mut router = Router::bind(&ANY.parse().unwrap()).await.unwrap();
+    let replay = Endpoint::from(router.local_addr()).to_string();
+    let address = EventAddress::Connect(publisher.local_addr().into());
+    let mut followed = Followed::start(address, Some(&replay)).await;
+    let (peer, _request) = router.receive().await;
+    let repeat = async {
+        while router.send(peer, [vec![Bytes::new()], message(0, 0)].concat()).await {
+            tokio::task::yield_now().await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = repeat => {}
+        () = followed.until(|followed| followed.incidents.contains(&FAILED)) => {}
+    }
+    followed.stop().await;
+}
+
+#[tokio::test]
+async fn a_required_block_size_that_the_events_contradict_is_named_with_both() {
+    let publisher = Publisher::bind(&ANY.parse().unwrap(), 100).await.unwrap();
+    let (expected, seen) = (BlockSize::new(16).unwrap(), BlockSize::new(32).unwrap());
+    let mut stream = stream(EventAddress::Connect(publisher.local_addr().into()), None);
+    stream.topic = String::new();
+    stream.block_size = BlockSizeClaim::Required(expected);
+    let mut followed = Followed::follow(stream).await;
+    while publisher.subscribers() == 0 {
+        tokio::task::yield_now().await;
+    }
+    publisher.send(&vec![Bytes::new(), Bytes::copy_from_slice(&[0; 8]), Bytes::from(store(32))]);
+    followed.until_reason(SourceReason::BlockSize { expected, seen }).await;
+    assert_eq!((followed.applied.len(), followed.status.unwrap().state), (0, SourceState::Blind));
     followed.stop().await;
 }
 

@@ -32,6 +32,21 @@ pub(super) fn boolean(reader: &mut JsonReader<'_>, field: &str) -> Result<Option
     Ok(None)
 }
 
+/// What a field that passes upstream unjudged says: `null` nothing, everything but `false` yes.
+pub(super) fn leniently(reader: &mut JsonReader<'_>) -> Result<Option<bool>, RequestError> {
+    match reader.kind()? {
+        JsonKind::Bool => Ok(Some(reader.bool()?)),
+        JsonKind::Null => {
+            reader.null()?;
+            Ok(None)
+        }
+        _ => {
+            reader.skip()?;
+            Ok(Some(true))
+        }
+    }
+}
+
 /// `n`: the number of answers.
 pub(super) fn choices(reader: &mut JsonReader<'_>) -> Result<Option<u32>, RequestError> {
     let Some(count) = whole_number(reader, "n")? else { return Ok(None) };

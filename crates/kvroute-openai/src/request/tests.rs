@@ -324,3 +324,26 @@ proptest! {
         let _ = ClientRequest::parse(Endpoint::Completions, Bytes::from(body));
     }
 }
+
+#[test]
+fn what_makes_an_engine_compute_a_cached_prompt_is_seen() {
+    let chat_with = |field: &str| chat(&format!("{{{HELLO},{field}}}")).unwrap().bypasses_cache;
+    let completion_with =
+        |field: &str| completion(&format!(r#"{{"prompt":"hi",{field}}}"#)).unwrap().bypasses_cache;
+    for field in [r#""prompt_logprobs":0"#, r#""prompt_logprobs":5"#, r#""cache_prompt":false"#] {
+        assert!(chat_with(field) && completion_with(field), "{field}");
+    }
+    assert!(completion_with(r#""echo":true,"logprobs":1"#));
+    for field in [
+        r#""prompt_logprobs":null"#,
+        r#""prompt_logprobs":false"#,
+        r#""cache_prompt":true"#,
+        r#""cache_prompt":null"#,
+        r#""echo":true"#,
+        r#""logprobs":true"#,
+        r#""echo":false,"logprobs":2"#,
+    ] {
+        assert!(!chat_with(field) && !completion_with(field), "{field}");
+    }
+    assert!(!chat_with(r#""echo":true,"logprobs":true"#));
+}

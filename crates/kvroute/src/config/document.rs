@@ -51,6 +51,7 @@ fn heading(key: &str) -> &str {
     match key.rsplit_once('.') {
         Some(("pool", _)) => "[[pool]]",
         Some(("pool.timeouts", _)) => "[pool.timeouts]",
+        Some(("pool.index", _)) => "[pool.index]",
         Some(("pool.kv", _)) => "[pool.kv]",
         Some(("pool.worker", _)) => "[[pool.worker]]",
         Some(("metrics", _)) => "[metrics]",

@@ -112,6 +112,13 @@ fn index(section: &RawSection) -> Result<IndexConfig, Problem> {
             section.path_of(&key::POOL_INDEX_SNAPSHOT.row)
         )));
     }
+    if snapshot.as_deref().is_some_and(|file| file.exists() && !file.is_file()) {
+        return Err(Problem::Rule(format!(
+            "{} is {:?}, which is no regular file; name a file of its own",
+            section.path_of(&key::POOL_INDEX_SNAPSHOT.row),
+            snapshot.unwrap_or_default()
+        )));
+    }
     Ok(IndexConfig {
         bytes: section.get(&key::POOL_INDEX_BYTES)?.0,
         source: section.get(&key::POOL_INDEX_SOURCE)?,

@@ -222,9 +222,23 @@ fn a_short_page_that_came_first_is_cleared_by_the_first_whole_one() {
 }
 
 #[test]
-fn in_the_middle_of_a_resumed_stream_a_short_page_clears_nothing() {
-    let pages = json!([1.5, [page(1, 3, &json!({})), page(2, 4, &json!({}))]]);
-    assert_eq!(sizes(&EventDecoder::resumed().decode(&packed(&pages))), [Some(3), Some(4)]);
+fn a_store_of_another_size_is_rejected_and_costs_itself_only() {
+    let mut decoder = EventDecoder::default();
+    let whole = stored(&json!({}));
+    let batch = decoder.decode(&packed(&json!([1.5, [whole, page(9, 4, &json!({})), whole]])));
+    assert_eq!((sizes(&batch), batch.rejected), (vec![Some(2), Some(2)], 1));
+    assert!(decoder.sizes().contradiction().is_some());
+    decoder.restart();
+    let batch = decoder.decode(&packed(&json!([1.5, [page(9, 4, &json!({}))]])));
+    assert_eq!((sizes(&batch), batch.rejected), (vec![Some(4)], 0));
+}
+
+#[test]
+fn an_announced_clear_ends_the_old_size_within_its_batch() {
+    let mut decoder = EventDecoder::default();
+    let clear = json!({"type": "AllBlocksCleared"});
+    let batch = decoder.decode(&packed(&json!([1.5, [stored(&json!({})), clear, page(9, 4, &json!({}))]])));
+    assert_eq!((sizes(&batch), batch.rejected), (vec![Some(2), None, None, Some(4)], 0));
 }
 
 #[test]

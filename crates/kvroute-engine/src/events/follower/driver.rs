@@ -32,15 +32,16 @@ pub(super) async fn drive(
     updates: mpsc::Sender<SourceUpdate>,
     stop: CancellationToken,
 ) {
-    let EventStream { rank, replay, topic, resume, start_time_url, .. } = stream;
+    let EventStream { rank, replay, topic, resume, start_time_url, block_size, events: _ } = stream;
     let mut tasks = JoinSet::new();
     let (link_sender, link) = mpsc::channel(QUEUE);
     tasks.spawn(keep_subscribed(way, topic, link_sender));
+    let source = match resume {
+        Some(last) => Source::resumed(replay.is_some(), Duration::ZERO, last),
+        None => Source::new(replay.is_some(), Duration::ZERO),
+    };
     let mut driver = Driver {
-        source: match resume {
-            Some(last) => Source::resumed(replay.is_some(), Duration::ZERO, last),
-            None => Source::new(replay.is_some(), Duration::ZERO),
-        },
+        source: source.expecting(block_size),
         reporter: Reporter::new(rank, updates),
         started: Instant::now(),
         tasks,

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::SourceUpdate;
 use super::reporter::{Reporter, Unheard};
 use crate::HttpClient;
-use crate::events::PolledSource;
+use crate::events::{BlockSizeClaim, PolledSource};
 use crate::http::{post, small_client};
 
 const PATH: &str = "/kv_cache_events";
@@ -24,14 +24,19 @@ const IDLE_PAUSE: Duration = Duration::from_millis(400);
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Polls until nobody receives the updates.
-pub(super) async fn poll(url: String, rank: WorkerRank, updates: mpsc::Sender<SourceUpdate>) -> Unheard {
+pub(super) async fn poll(
+    url: String,
+    rank: WorkerRank,
+    block_size: BlockSizeClaim,
+    updates: mpsc::Sender<SourceUpdate>,
+) -> Unheard {
     tracing::warn!(
         %rank, source = format!("{url}{PATH}"),
         "kv events are polled, and the engine gives each of them once: a second router or any other reader steals them"
     );
     let mut poller = Poller {
         client: small_client(),
-        source: PolledSource::new(rank.dp_rank, Duration::ZERO),
+        source: PolledSource::new(rank.dp_rank, Duration::ZERO).expecting(block_size),
         reporter: Reporter::new(rank, updates),
         url,
         started: Instant::now(),

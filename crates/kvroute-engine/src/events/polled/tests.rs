@@ -171,6 +171,61 @@ fn no_answer_for_15_seconds_is_blind_and_is_counted_once() {
     assert_eq!(source.status(START), SourceStatus::EXACT);
 }
 
+/// A store of two blocks of this many tokens.
+fn pages(id: u64, size: usize) -> Value {
+    let block = |hash: u64| json!({"block_hash": hash, "tokens": vec![1; size]});
+    json!({"event_id": id, "data": {"type": "stored", "blocks": [block(2 * id), block(2 * id + 1)]}})
+}
+
+fn refused(expected: u32, seen: u32) -> SourceReason {
+    let size = |tokens| kvroute_core::BlockSize::new(tokens).unwrap();
+    SourceReason::BlockSize { expected: size(expected), seen: size(seen) }
+}
+
+fn rejected(source: &mut PolledSource, events: &[Value]) -> u64 {
+    let mut actions = Vec::new();
+    source.answered(json!(events).to_string().as_bytes(), &mut actions);
+    let of = |action: &SourceAction| match action {
+        SourceAction::Apply { batch, .. } => batch.rejected,
+        _ => 0,
+    };
+    actions.iter().map(of).sum()
+}
+
+#[test]
+fn one_store_of_another_size_is_refused_and_named_until_the_right_one_has_come_again() {
+    let mut source = new();
+    answer(&mut source, &[created(0), pages(1, 2)]);
+    assert_eq!(rejected(&mut source, &[pages(2, 4)]), 1);
+    assert_eq!(source.status(START), SourceStatus::degraded(refused(2, 4)));
+    (3..11).for_each(|id| drop(answer(&mut source, &[pages(id, 2)])));
+    assert_eq!(source.status(START), SourceStatus::EXACT);
+}
+
+#[test]
+fn a_size_that_the_events_never_had_is_blind_and_learned_anew_unless_it_is_required() {
+    let size = kvroute_core::BlockSize::new(2).unwrap();
+    for claim in [BlockSizeClaim::Told(size), BlockSizeClaim::Required(size)] {
+        let mut source = new().expecting(claim);
+        let events: Vec<_> = (1..20).map(|id| pages(id, 4)).collect();
+        answer(&mut source, &[created(0)]);
+        assert_eq!(rejected(&mut source, &events[..1]), 1);
+        assert_eq!(source.status(START), SourceStatus::blind(refused(2, 4)));
+        let rest = rejected(&mut source, &events[1..]);
+        let overruled = matches!(reason(&source), Some(SourceReason::BlockSizeOverruled { .. }));
+        let is_required = claim == BlockSizeClaim::Required(size);
+        assert_eq!((rest, overruled), if is_required { (18, false) } else { (6, true) });
+    }
+}
+
+#[test]
+fn a_created_cache_takes_any_size() {
+    let mut source = new();
+    answer(&mut source, &[created(0), pages(1, 2), pages(2, 4)]);
+    answer(&mut source, &[created(3), pages(4, 4)]);
+    assert_eq!(source.status(START), SourceStatus::EXACT);
+}
+
 #[test]
 fn what_is_no_list_changes_nothing() {
     let mut source = new();

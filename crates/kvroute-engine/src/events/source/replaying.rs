@@ -1,4 +1,10 @@
 //! Asking for missed messages: what is asked, what of the answer is taken, and what happens without one.
+//!
+//! An answer that gives the last known message another content, or does not know it, is another process's: what is known
+//! goes, and everything is asked for. But a process does not change under a connection that stands, unless something is
+//! in between that hides it. An answer that is contradicted again and again comes from several engines behind one
+//! address, or from none. Then what is known may be any of theirs: it goes, the live messages alone count, and the
+//! socket is left in peace until the next connection or the next attempt to rebuild.
 
 use bytes::Bytes;
 use kvroute_core::ReplayOutcome;
@@ -9,6 +15,9 @@ use super::{Channel, Source, SourceAction, SourceIncident, SourceReason};
 
 /// Replays in a row that may end without bringing anything new, and leave a gap.
 const MAX_ATTEMPTS: u32 = 3;
+
+/// Replays on one connection that may contradict what is known.
+pub(super) const MAX_CONTRADICTIONS: u32 = 2;
 
 /// A replay under way.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +30,8 @@ pub(super) struct Replay {
     is_short: bool,
     /// Everything was asked for, to replace what is known; nothing has come yet.
     pub(super) is_rebuilding: bool,
+    /// The last message that was known before everything was replaced.
+    pub(super) replaces: Option<u64>,
 }
 
 // === impl Replay ===
@@ -50,7 +61,7 @@ impl Source {
                 self.is_verified = true;
                 self.is_restored = false;
             }
-            Some(last) if sequence == last.sequence => self.restart_replay(actions),
+            Some(last) if sequence == last.sequence => self.contradict(actions),
             _ => {
                 replay.is_short |= !is_continued;
                 self.lose_unless_continued(sequence, SourceReason::ReplayTooShort, actions);
@@ -62,6 +73,9 @@ impl Source {
     /// The replay socket has sent everything.
     pub fn replay_ended(&mut self, actions: &mut Vec<SourceAction>) {
         let Some(replay) = &self.replay else { return };
+        if replay.replaces > self.last_sequence() {
+            return self.contradict(actions);
+        }
         let knows_nothing_of_last = self.last.is_some() && !self.is_verified;
         let leaves_gap =
             replay.backlog.front().is_some_and(|next| !self.knows(next) && !self.continues(next));
@@ -75,6 +89,7 @@ impl Source {
             return self.restart_replay(actions);
         }
         self.doubt = None;
+        self.is_replay_distrusted &= self.missing.is_some();
         self.work_off_backlog(SourceReason::ReplayTooShort, true, actions);
     }
 
@@ -119,11 +134,30 @@ impl Source {
         }
     }
 
+    /// The last known message has another content here, or is not part of an answer to the question for everything.
+    fn contradict(&mut self, actions: &mut Vec<SourceAction>) {
+        if self.contradictions >= MAX_CONTRADICTIONS {
+            actions.push(SourceAction::Count(SourceIncident::ReplayEnded(ReplayOutcome::Failed)));
+        }
+        self.restart_replay(actions);
+    }
+
     /// What is known of the old process goes, and the new one is asked from its start.
     fn restart_replay(&mut self, actions: &mut Vec<SourceAction>) {
+        self.contradictions = self.contradictions.saturating_add(1);
+        if self.contradictions > MAX_CONTRADICTIONS {
+            return self.distrust_replay(actions);
+        }
         let Some(replay) = self.replay.take() else { return };
         self.restart(actions);
         self.start_replay(Replay { backlog: replay.backlog, ..Replay::default() }, actions);
+    }
+
+    fn distrust_replay(&mut self, actions: &mut Vec<SourceAction>) {
+        self.is_replay_distrusted = true;
+        self.miss(SourceReason::ReplayContradictsItself);
+        self.forget(actions);
+        self.work_off_backlog(SourceReason::ReplayContradictsItself, false, actions);
     }
 
     /// Asks from the last known message on, that one included: it proves who answers.

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use kvroute_core::{ReplayOutcome, SourceState};
+use kvroute_core::{BlockSize, ReplayOutcome, SourceState};
+
+use crate::events::block_sizes::{BlockSizes, TwoSizes};
 
 /// State of a source and why it is not exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,22 @@ pub enum SourceReason {
     NothingPolled,
     /// Polled events are missing: somebody else read them, or the engine dropped them.
     EventsTaken,
+    /// Blocks of another size than expected are refused.
+    BlockSize {
+        /// What the operator requires, the engine's probe said, or the events showed before.
+        expected: BlockSize,
+        /// What events have now.
+        seen: BlockSize,
+    },
+    /// The blocks turned out to have another size than was believed, and those that were refused are missing.
+    BlockSizeOverruled {
+        /// What was believed.
+        before: BlockSize,
+        /// What is believed now.
+        now: BlockSize,
+    },
+    /// The replay socket contradicts itself about the same messages.
+    ReplayContradictsItself,
 }
 
 /// Something that happened to a stream, to be counted.
@@ -82,6 +100,14 @@ impl SourceStatus {
     pub(in crate::events) const fn blind(reason: SourceReason) -> Self {
         Self { state: SourceState::Blind, reason: Some(reason) }
     }
+
+    /// The state of a stream whose blocks are refused. Where none was ever of the right size, nothing is heard that can
+    /// be used.
+    pub(in crate::events) fn of_sizes(sizes: &BlockSizes) -> Option<Self> {
+        let (TwoSizes { before, then }, has_ever_agreed) = sizes.contradiction()?;
+        let state = if has_ever_agreed { Self::degraded } else { Self::blind };
+        Some(state(SourceReason::BlockSize { expected: before, seen: then }))
+    }
 }
 
 // === impl SourceReason ===
@@ -97,7 +123,13 @@ impl SourceReason {
                 | Self::ReplayFailed
                 | Self::Flooded
                 | Self::EventsTaken
+                | Self::BlockSizeOverruled { .. }
+                | Self::ReplayContradictsItself
         )
+    }
+
+    pub(in crate::events) const fn overruled(sizes: TwoSizes) -> Self {
+        Self::BlockSizeOverruled { before: sizes.before, now: sizes.then }
     }
 }
 
@@ -122,7 +154,7 @@ impl fmt::Display for SourceReason {
                  raise buffer_steps in its --kv-events-config"
             }
             Self::ReplayFailed => {
-                "the engine's replay socket does not answer: \
+                "the engine's replay socket does not answer as it should: \
                  check replay_endpoint in its --kv-events-config and the network"
             }
             Self::Flooded => "too many events arrived while missed ones were asked for",
@@ -159,6 +191,24 @@ impl fmt::Display for SourceReason {
             Self::EventsTaken => {
                 "events are missing: let nobody else read the engine's /kv_cache_events, and raise \
                  event_buffer_max_size in its kv_cache_config"
+            }
+            Self::BlockSize { expected, seen } => {
+                return write!(
+                    f,
+                    "events store blocks of {seen} tokens where {expected} are expected, and are refused: set \
+                     pool.block_size to \"auto\" or to the engine's own, and check that kv_events names this engine"
+                );
+            }
+            Self::BlockSizeOverruled { before, now } => {
+                return write!(
+                    f,
+                    "blocks have {now} tokens, not {before} as was believed, and those that were refused until this was \
+                     certain are missing: a replay_endpoint in the engine's --kv-events-config gives them back"
+                );
+            }
+            Self::ReplayContradictsItself => {
+                "the engine's replay socket gives other contents for the same messages each time: check that \
+                 replay_endpoint in its --kv-events-config, or kv_replay, is this engine's own"
             }
         })
     }

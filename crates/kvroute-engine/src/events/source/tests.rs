@@ -4,8 +4,10 @@ use super::*;
 
 mod attempts;
 mod clears;
+mod contradicting_replays;
 mod rebuild;
 mod resumed;
+mod sizes;
 mod started;
 mod world;
 

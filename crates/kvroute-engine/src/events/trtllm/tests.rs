@@ -149,6 +149,17 @@ fn the_longest_block_is_the_size_and_what_was_shorter_was_unfinished() {
 }
 
 #[test]
+fn blocks_of_several_sizes_in_a_row_cannot_be_read() {
+    for sizes in [[1, 2], [2, 3]] {
+        let blocks = sizes.map(|size| block(size as u64, &vec![1; size]));
+        assert_eq!(change(&store(&json!(null), &blocks)), PolledChange::Undecodable);
+    }
+    let blocks = [block(1, &[1, 2]), block(2, &[1]), block(3, &[1, 2])];
+    assert_eq!(change(&store(&json!(null), &blocks)), PolledChange::Undecodable);
+    assert_eq!(change(&store(&json!(null), &[])), PolledChange::Ignored);
+}
+
+#[test]
 fn only_the_widest_window_counts_and_a_wider_one_starts_over() {
     let mut decoder = PolledDecoder::default();
     let event = |window: Value, hash: u64| json!({"event_id": 1, "window_size": window, "data": store(&json!(null), &[block(hash, &[1, 2])])});
@@ -170,6 +181,22 @@ fn only_the_widest_window_counts_and_a_wider_one_starts_over() {
     let PolledChange::Events(events) = &late[0] else { panic!("{late:?}") };
     assert_eq!((&events[0], events.len()), (&KvEvent::Cleared, 2));
     assert_eq!(late[1], PolledChange::Ignored);
+}
+
+#[test]
+fn a_wider_window_whose_first_event_is_of_no_use_still_clears_what_was_made_of_the_narrower() {
+    let event = |window: u64, data: Value| json!({"event_id": 1, "window_size": window, "data": data});
+    let whole = |hash: u64| store(&json!(null), &[block(hash, &[1, 2]), block(hash + 1, &[3, 4])]);
+    let larger = store(&json!(null), &[block(9, &[1, 2, 3])]);
+    let broken = json!({"type": "stored", "blocks": 3});
+    for (useless, expected) in [(larger, PolledChange::Refused), (broken, PolledChange::Undecodable)] {
+        let mut decoder = PolledDecoder::default();
+        let events = json!([event(128, whole(1)), event(4096, useless), event(4096, whole(5))]);
+        let changes = changes_of(&mut decoder, &events);
+        assert_eq!(changes[1], expected);
+        let PolledChange::Events(events) = &changes[2] else { panic!("{changes:?}") };
+        assert_eq!((&events[0], events.len()), (&KvEvent::Cleared, 2));
+    }
 }
 
 #[test]

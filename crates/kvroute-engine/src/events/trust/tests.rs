@@ -53,6 +53,17 @@ fn an_engine_that_should_have_published_and_did_not_is_blind_within_20_seconds()
 }
 
 #[test]
+fn an_engine_that_never_gave_a_polled_event_is_blind_by_that_name_with_what_helps() {
+    let mut trust = RankTrust::reported(None, at(0));
+    trust.stream(SourceStatus::degraded(SourceReason::NothingPolled), at(1));
+    assert_eq!(trust.status(at(1_000_000)), SourceStatus::degraded(SourceReason::NothingPolled));
+    trust.must_have_stored(at(100), at(110));
+    assert_eq!(trust.status(at(125)), SourceStatus::blind(SourceReason::NothingPolled));
+    let text = SourceReason::NothingPolled.to_string();
+    assert!(text.contains("event_buffer_max_size") && text.contains("kv_events to \"none\""), "{text}");
+}
+
+#[test]
 fn an_event_during_the_request_or_after_it_is_no_silence() {
     for heard in [100, 105, 110, 124] {
         let mut trust = exact();

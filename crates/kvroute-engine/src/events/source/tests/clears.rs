@@ -92,6 +92,7 @@ fn every_reason_names_what_helps() {
         SourceReason::Restored,
         SourceReason::Silent,
         SourceReason::Contradicted,
+        SourceReason::ReplayContradictsItself,
     ];
     for reason in with_flag {
         assert!(reason.to_string().contains("--kv-events-config"), "{reason}");
