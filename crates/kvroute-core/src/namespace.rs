@@ -20,6 +20,12 @@ impl Namespace {
         Self::DEFAULT.part(b's', salt).part(b'a', adapter)
     }
 
+    /// The same, apart by a further key of the request (SGLang's `extra_key`).
+    #[must_use]
+    pub fn keyed(self, key: Option<&str>) -> Self {
+        self.part(b'k', key)
+    }
+
     /// The seed itself, for hashing.
     pub(crate) const fn seed(self) -> u64 {
         self.0
@@ -45,5 +51,8 @@ mod tests {
         assert_ne!(Namespace::new(Some("a"), None), Namespace::new(None, Some("a")));
         assert_eq!(Namespace::new(Some(""), None), Namespace::DEFAULT);
         assert_eq!(Namespace::new(None, None), Namespace::DEFAULT);
+        let keyed = Namespace::DEFAULT.keyed(Some("a"));
+        assert!(keyed != Namespace::new(Some("a"), None) && keyed != Namespace::new(None, Some("a")));
+        assert_eq!(Namespace::DEFAULT.keyed(Some("")), Namespace::DEFAULT);
     }
 }

@@ -38,6 +38,8 @@ pub struct ClientRequest {
     pub max_tokens: Option<u64>,
     /// Tenant salt that separates caches; empty counts as absent when hashing.
     pub cache_salt: Option<String>,
+    /// SGLang's further key that separates caches, as it is written in JSON: a text or a list of texts.
+    pub extra_key: Option<String>,
     /// What is to be tokenized.
     pub prompt: Prompt,
     /// Whether `prompt` held two or more prompts, whose reuse some engines report only for the last.
@@ -74,6 +76,7 @@ struct Fields {
     max_tokens: Option<u64>,
     max_completion_tokens: Option<u64>,
     cache_salt: Option<String>,
+    extra_key: Option<String>,
     add_special_tokens: Option<bool>,
     bypass: CacheBypass,
     chat: ChatFields,
@@ -169,6 +172,7 @@ impl Fields {
                 self.max_completion_tokens = fields::token_bound(reader, "max_completion_tokens")?;
             }
             "cache_salt" => self.cache_salt = fields::string(reader, "cache_salt")?,
+            "extra_key" => self.extra_key = fields::written(reader)?,
             "add_special_tokens" => self.add_special_tokens = fields::boolean(reader, "add_special_tokens")?,
             "prompt_logprobs" => self.bypass.prompt_logprobs = fields::leniently(reader)? == Some(true),
             "logprobs" => self.bypass.logprobs = fields::leniently(reader)? == Some(true),
@@ -200,6 +204,7 @@ impl Fields {
             choices: self.choices.unwrap_or(1),
             max_tokens: self.max_completion_tokens.or(self.max_tokens),
             cache_salt: self.cache_salt,
+            extra_key: self.extra_key,
             prompt_list: prompt.count() > 1,
             prompt,
             has_multimodal,

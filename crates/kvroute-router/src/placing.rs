@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kvroute_core::{Namespace, Phase, Tokens};
+use kvroute_engine::EngineKind;
 use kvroute_funnel::{AttemptLedger, Count, DeliveryTerms, Opening, ReportExpectation};
 use kvroute_metrics::{DecisionMarks, RequestRecorder, Stage};
 use kvroute_openai::ClientRequest;
@@ -90,13 +91,19 @@ impl Pool {
         if !self.asks_index() || !fleet.ranks.iter().any(|rank| rank.source.is_some()) {
             return (HashedPrompts::default(), None);
         }
-        let namespace = Namespace::new(request.cache_salt.as_deref(), self.adapter_of(fleet, request));
+        let namespace = Namespace::new(request.cache_salt.as_deref(), self.adapter_of(fleet, request))
+            .keyed(self.extra_key_of(request));
         let hashed =
             HashedPrompts::new(prompts, &fleet.block_sizes(), namespace, || decision.blocks_hashed());
         decision.sequences_hashed();
         let cached = hashed.cached_on(self.knowledge().index(), &fleet.slots);
         decision.matches_found();
         (hashed, Some(cached))
+    }
+
+    /// Other engines ignore the field, and share what it is to keep apart.
+    fn extra_key_of<'a>(&self, request: &'a ClientRequest) -> Option<&'a str> {
+        request.extra_key.as_deref().filter(|_| self.engine_kind() == Some(EngineKind::Sglang))
     }
 
     fn adapter_of<'a>(&self, fleet: &Fleet, request: &'a ClientRequest) -> Option<&'a str> {

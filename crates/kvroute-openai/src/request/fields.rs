@@ -47,6 +47,12 @@ pub(super) fn leniently(reader: &mut JsonReader<'_>) -> Result<Option<bool>, Req
     }
 }
 
+/// A field that passes upstream unjudged, as it is written; `null` and an empty text say nothing.
+pub(super) fn written(reader: &mut JsonReader<'_>) -> Result<Option<String>, RequestError> {
+    let written = reader.skip()?;
+    Ok((!matches!(written, "null" | "\"\"")).then(|| written.to_owned()))
+}
+
 /// `n`: the number of answers.
 pub(super) fn choices(reader: &mut JsonReader<'_>) -> Result<Option<u32>, RequestError> {
     let Some(count) = whole_number(reader, "n")? else { return Ok(None) };

@@ -347,3 +347,11 @@ fn what_makes_an_engine_compute_a_cached_prompt_is_seen() {
     }
     assert!(!chat_with(r#""echo":true,"logprobs":true"#));
 }
+
+#[test]
+fn a_further_key_is_kept_as_it_is_written() {
+    let key = |written: &str| chat(&format!(r#"{{{HELLO},"extra_key":{written}}}"#)).unwrap().extra_key;
+    assert_eq!(key("\"lane\"").as_deref(), Some("\"lane\""));
+    assert_eq!(key("[\"a\",\"b\"]").as_deref(), Some("[\"a\",\"b\"]"));
+    assert_eq!((key("null"), key("\"\"")), (None, None));
+}
