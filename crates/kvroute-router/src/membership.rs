@@ -14,6 +14,7 @@ use crate::plan::PoolPlan;
 use crate::pool::{Fleet, Pool};
 use crate::rank::{Rank, RankParams};
 use crate::router::Shared;
+use crate::source::RankSource;
 use crate::sources::{self, CacheShape};
 use crate::status::events_remedy;
 use crate::worker::Worker;
@@ -118,6 +119,15 @@ impl Membership {
             false => before.engine == now.engine && before.models == now.models,
         };
         (!is_same).then(|| before.differences(&now))
+    }
+
+    /// The worker did not answer for a while and does again.
+    pub(crate) fn came_back(&self) {
+        for rank in &self.ranks {
+            if let Some(memory) = rank.source.as_ref().and_then(RankSource::memory) {
+                memory.forget(self.pool.knowledge(), rank.slot);
+            }
+        }
     }
 
     /// Takes the worker's ranks out of the pool and frees what they owned.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use kvroute_core::{AttemptId, Blocks, PromptBlocks, Removal};
+use kvroute_core::{AttemptId, Blocks, PromptBlocks, RankSlot, Removal, RemovalCause};
 use kvroute_index::{RememberedCounts, RememberedRank, ReportedIndex, ReportedReuse};
 use kvroute_metrics::RememberedMetrics;
 use parking_lot::Mutex;
@@ -16,6 +16,8 @@ use crate::knowledge::Knowledge;
 #[derive(Debug)]
 pub(crate) struct Memory {
     remembered: Mutex<Remembered>,
+    /// The rank as it was before anything was placed there.
+    blank: RememberedRank,
     metrics: RememberedMetrics,
 }
 
@@ -33,8 +35,9 @@ struct Remembered {
 impl Memory {
     /// Nothing was placed yet.
     pub(crate) fn new(rank: RememberedRank, metrics: RememberedMetrics) -> Self {
+        let blank = rank.clone();
         let remembered = Remembered { rank, shown: RememberedCounts::default(), is_closed: false };
-        Self { remembered: Mutex::new(remembered), metrics }
+        Self { remembered: Mutex::new(remembered), blank, metrics }
     }
 
     /// The worker took an attempt with these prompts.
@@ -66,6 +69,18 @@ impl Memory {
     /// Forgets what nobody asked for in time.
     pub(crate) fn expire(&self, knowledge: &Knowledge) {
         self.change(knowledge, |rank, index, now, gone| rank.expire(index, now, gone));
+    }
+
+    /// The worker was away: another process may serve there now, and its cache is empty.
+    pub(crate) fn forget(&self, knowledge: &Knowledge, slot: RankSlot) {
+        let mut remembered = self.remembered.lock();
+        if remembered.is_closed {
+            return;
+        }
+        knowledge.change(|index, mut gone| index.clear(slot, RemovalCause::Forgotten, &mut gone));
+        remembered.rank = self.blank.clone();
+        remembered.shown = RememberedCounts::default();
+        self.metrics.set_blocks(Blocks::ZERO);
     }
 
     /// The rank leaves: from now on nothing is remembered.
@@ -100,22 +115,43 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use kvroute_core::{BlockSize, DpRank, Namespace, RankSlot, WorkerId, WorkerRank};
+    use kvroute_core::{BlockSize, DpRank, Namespace, WorkerId, WorkerRank};
     use kvroute_metrics::{Metrics, MetricsOptions};
 
     use super::*;
 
-    #[test]
-    fn an_attempt_that_outlived_its_rank_wrote_into_the_next_owners_slot() {
+    fn memory(slot: RankSlot) -> Memory {
         let metrics = Metrics::new(&MetricsOptions::default()).unwrap();
         let name = WorkerRank::new(WorkerId::new("w"), DpRank::new(0));
-        let (slot, size) = (RankSlot::new(0), BlockSize::DEFAULT);
-        let knowledge = Knowledge::new(64 << 20);
-        let remembered = RememberedRank::new(slot, size, Duration::from_secs(120), None);
-        let memory = Memory::new(remembered, metrics.remembered(&name));
-        let prompt = PromptBlocks::new(&[7; 64], size, Namespace::DEFAULT);
+        let remembered = RememberedRank::new(slot, BlockSize::DEFAULT, Duration::from_secs(120), None);
+        Memory::new(remembered, metrics.remembered(&name))
+    }
+
+    fn prompt() -> PromptBlocks {
+        PromptBlocks::new(&[7; 64], BlockSize::DEFAULT, Namespace::DEFAULT)
+    }
+
+    #[test]
+    fn a_restarted_engine_kept_what_the_old_process_had() {
+        let (slot, knowledge) = (RankSlot::new(0), Knowledge::new(64 << 20));
+        let memory = memory(slot);
+        memory.placed(&knowledge, AttemptId::new(1), &[prompt()]);
+        memory.grew(&knowledge, AttemptId::new(1), Blocks::new(1));
+        assert_eq!(knowledge.index().blocks(slot), Blocks::new(4));
+        memory.forget(&knowledge, slot);
+        memory.finished(&knowledge, AttemptId::new(1));
+        assert_eq!(knowledge.index().blocks(slot), Blocks::ZERO);
+        memory.placed(&knowledge, AttemptId::new(2), &[prompt()]);
+        memory.grew(&knowledge, AttemptId::new(2), Blocks::new(1));
+        assert_eq!(knowledge.index().blocks(slot), Blocks::new(4));
+    }
+
+    #[test]
+    fn an_attempt_that_outlived_its_rank_wrote_into_the_next_owners_slot() {
+        let (slot, knowledge) = (RankSlot::new(0), Knowledge::new(64 << 20));
+        let memory = memory(slot);
         let attempt = AttemptId::new(1);
-        memory.placed(&knowledge, attempt, &[prompt]);
+        memory.placed(&knowledge, attempt, &[prompt()]);
         memory.close();
         knowledge.remove(slot);
         memory.grew(&knowledge, attempt, Blocks::new(1));

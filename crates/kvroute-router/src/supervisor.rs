@@ -80,8 +80,12 @@ impl Supervisor {
                     }
                 }
             }
+            let was_away = self.worker.state() == WorkerState::Unhealthy;
             self.enter(WorkerState::Ready, "");
             if let Some(joined) = membership {
+                if was_away {
+                    joined.came_back();
+                }
                 self.until_changed(joined).await;
             }
         }
