@@ -50,24 +50,28 @@ impl<'a> Change<'a> {
     }
 
     /// Takes copies off a tier.
-    pub(crate) fn remove(&mut self, tier: Tier, keys: impl Iterator<Item = EngineKey> + Clone) {
-        if let Some(rank) = self.rank() {
-            let names = &rank.names[tier.index()];
-            std::hint::black_box(keys.clone().take(PIECE).fold(0, |all, key| all ^ names.touch(key)));
-        }
+    pub(crate) fn remove(&mut self, tier: Tier, mut keys: impl Iterator<Item = EngineKey> + Clone) {
         let mut leaving: Option<Leaving> = None;
-        for key in keys {
-            let Some(at) = self.unname(tier, key) else {
-                self.remove_waiting(EngineBlock { tier, key });
-                continue;
-            };
-            self.applied.removed += 1;
-            if self.has_further_copy(tier, at) {
-                continue;
+        let mut places = [None; PIECE];
+        loop {
+            let piece = keys.clone();
+            let named = self.unname_all(tier, &mut keys, &mut places);
+            for (key, at) in piece.zip(&places[..named]) {
+                let Some(at) = *at else {
+                    self.remove_waiting(EngineBlock { tier, key });
+                    continue;
+                };
+                self.applied.removed += 1;
+                if self.has_further_copy(tier, at) {
+                    continue;
+                }
+                if !leaving.as_mut().is_some_and(|leaving| leaving.takes(at)) {
+                    let before = leaving.replace(Leaving::one(at));
+                    self.leave(tier, before);
+                }
             }
-            if !leaving.as_mut().is_some_and(|leaving| leaving.takes(at)) {
-                let before = leaving.replace(Leaving::one(at));
-                self.leave(tier, before);
+            if named < PIECE {
+                break;
             }
         }
         self.leave(tier, leaving);
@@ -165,13 +169,7 @@ impl<'a> Change<'a> {
         let Some(rank) = self.writer.rank_mut(self.slot) else { return false };
         let names = &mut rank.names[tier.index()];
         let before = names.bytes();
-        let is_new = match names.find(key) {
-            Ok(_) => false,
-            Err(place) => {
-                names.insert(place, at);
-                true
-            }
-        };
+        let is_new = names.insert(key, at);
         let after = names.bytes();
         self.writer.table_bytes = self.writer.table_bytes + after - before;
         self.writer.names += usize::from(is_new);
@@ -189,8 +187,9 @@ impl<'a> Change<'a> {
         std::hint::black_box(touched);
         let mut named = 0;
         for (block, offset) in blocks.iter().zip(start.offset()..) {
-            let Err(place) = names.find(EngineKey::from_raw(block.engine_key)) else { break };
-            names.insert(place, Location::new(start.run(), offset));
+            if !names.insert(EngineKey::from_raw(block.engine_key), Location::new(start.run(), offset)) {
+                break;
+            }
             named += 1;
         }
         let after = names.bytes();
@@ -219,16 +218,32 @@ impl<'a> Change<'a> {
         self.others.push(self.slot);
     }
 
-    fn unname(&mut self, tier: Tier, key: EngineKey) -> Option<Location> {
-        let rank = self.writer.ranks.get_mut(self.slot.index())?.as_deref_mut()?;
+    /// Takes the next few names away, and tells what they stood for. Returns how many there were.
+    fn unname_all(
+        &mut self,
+        tier: Tier,
+        keys: &mut (impl Iterator<Item = EngineKey> + Clone),
+        places: &mut [Option<Location>; PIECE],
+    ) -> usize {
+        let rank = self.writer.ranks.get_mut(self.slot.index()).and_then(Option::as_deref_mut);
+        let Some(rank) = rank else {
+            let count = keys.take(PIECE).count();
+            places[..count].fill(None);
+            return count;
+        };
         let names = &mut rank.names[tier.index()];
-        let before = names.bytes();
-        let at = names.remove(key)?;
-        let after = names.bytes();
-        self.writer.table_bytes = self.writer.table_bytes + after - before;
-        self.writer.names -= 1;
-        self.writer.lower -= usize::from(tier != Tier::Device);
-        Some(at)
+        let (bytes, len) = (names.bytes(), names.len());
+        std::hint::black_box(keys.clone().take(PIECE).fold(0, |all, key| all ^ names.touch(key)));
+        let mut count = 0;
+        for (place, key) in places.iter_mut().zip(&mut *keys) {
+            *place = names.remove(key);
+            count += 1;
+        }
+        let (freed, removed) = (bytes - names.bytes(), len - names.len());
+        self.writer.table_bytes -= freed;
+        self.writer.names -= removed;
+        self.writer.lower -= if tier == Tier::Device { 0 } else { removed };
+        count
     }
 
     fn remove_waiting(&mut self, block: EngineBlock) {
@@ -245,10 +260,12 @@ impl<'a> Change<'a> {
         is_taken
     }
 
+    #[inline]
     fn has_further_copy(&mut self, tier: Tier, at: Location) -> bool {
-        if self.writer.copies.is_empty() {
-            return false;
-        }
+        !self.writer.copies.is_empty() && self.take_further_copy(tier, at)
+    }
+
+    fn take_further_copy(&mut self, tier: Tier, at: Location) -> bool {
         let copies = Writer::copies_of(self.slot, tier, at);
         let Some(count) = self.writer.copies.get_mut(&copies) else { return false };
         *count -= 1;
@@ -263,7 +280,8 @@ impl<'a> Change<'a> {
 
     fn leave(&mut self, tier: Tier, leaving: Option<Leaving>) {
         let Some(Leaving { run, from, to }) = leaving else { return };
-        if matches!(self.shelf.runs.state(run).holder().held(), Held::Segments(_)) {
+        let is_segmented = matches!(self.shelf.runs.state(run).holder().held(), Held::Segments(_));
+        if is_segmented && self.rank().is_some_and(|rank| rank.has_other_tiers(tier)) {
             (from..to).for_each(|at| self.tell(tier, Location::new(run, at)));
         } else {
             let Self { shelf, slot, cause, .. } = *self;

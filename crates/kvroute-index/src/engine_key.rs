@@ -33,6 +33,7 @@ impl EngineKey {
 }
 
 impl From<&EngineHash> for EngineKey {
+    #[inline]
     fn from(hash: &EngineHash) -> Self {
         match hash {
             EngineHash::Int(value) => Self(*value),

@@ -57,7 +57,7 @@ impl Change<'_> {
     fn parent_of(&self, event: &StoredBlocks) -> Result<(PrefixHasher, Behind), EngineKey> {
         let Some(hash) = &event.parent else {
             let namespace = Namespace::new(event.salt.as_deref(), event.adapter.as_deref());
-            return Ok((PrefixHasher::root(namespace), Behind::Nothing));
+            return Ok((PrefixHasher::root(namespace), Behind::Root));
         };
         let key = EngineKey::from(hash);
         let at = self.rank().and_then(|rank| rank.locate(key)).ok_or(key)?;

@@ -145,7 +145,7 @@ impl Buckets {
 
     /// The same entries in more buckets.
     fn larger(&self, attempt: u64) -> Self {
-        let mut more = self.buckets + (self.buckets / 5 + 1) * attempt;
+        let mut more = self.buckets + (self.buckets * 2 / 5 + 1) * attempt;
         loop {
             let larger = Self::new(more);
             let is_complete = self

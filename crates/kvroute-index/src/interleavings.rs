@@ -7,6 +7,7 @@
 use kvroute_core::{RankSlot, SequenceHash, Tier};
 use loom::sync::Arc;
 
+use crate::lineage::Parent;
 use crate::lookup::DeviceWalk;
 use crate::prefixes::Prefixes;
 use crate::run::RunId;
@@ -36,7 +37,7 @@ fn shelf() -> (Shelf, Store) {
 
 fn fill(shelf: &Shelf, store: &mut Store, blocks: &[u64], slot: RankSlot) -> RunId {
     let run = store.reserve_run(shelf).unwrap();
-    let filled = store.fill(shelf, run, hashes(blocks).into_iter(), slot, Tier::Device);
+    let filled = store.fill(shelf, (run, Parent::Root), hashes(blocks).into_iter(), slot, Tier::Device);
     assert_eq!(filled as usize, blocks.len());
     run
 }
@@ -95,6 +96,22 @@ fn a_run_that_moves_while_it_shrinks_is_found_throughout() {
         let [a, b, c] = reader.join().unwrap();
         assert!((1..=2).contains(&a) && (b, c) == (0, 0), "{a} {b} {c}");
         assert_eq!(prefixes(&shelf, &[11, 12]), [1, 0, 0]);
+    });
+}
+
+#[test]
+fn a_run_that_only_moves_is_found_throughout() {
+    explore(4, || {
+        let (shelf, mut store) = shelf();
+        let run = fill(&shelf, &mut store, &[11, 12], A);
+        let elsewhere = store.pages.take(shelf.cells(), 4).unwrap();
+        let shelf = Arc::new(shelf);
+        let shared = Arc::clone(&shelf);
+        let reader = loom::thread::spawn(move || prefixes(&shared, &[11, 12]));
+        // No other change tells a lookup that the first place was given to another run.
+        store.move_hashes(&shelf, run, 2, elsewhere);
+        fill(&shelf, &mut store, &[21, 22], B);
+        assert_eq!(reader.join().unwrap(), [2, 0, 0]);
     });
 }
 

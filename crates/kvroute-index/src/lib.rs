@@ -18,6 +18,7 @@ mod heads;
 mod holder;
 #[cfg(all(test, loom))]
 mod interleavings;
+mod lineage;
 mod lookup;
 mod lookup_tiers;
 mod names;

@@ -120,7 +120,7 @@ impl ReportedIndex {
                 return;
             }
             let Some(parent) = parent.map(EngineKey::from_raw) else {
-                change.store(tier, Behind::Nothing, blocks);
+                change.store(tier, Behind::Root, blocks);
                 return;
             };
             match change.rank().and_then(|rank| rank.locate(parent)) {

@@ -35,7 +35,7 @@ pub(crate) struct Location(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunState(u64);
 
-/// Where a run's hashes are, and when it was last used.
+/// Where a run's hashes are, when it was last used, and what stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunPlace(u64);
 
@@ -51,6 +51,7 @@ const LENGTH_SHIFT: u32 = 32;
 const VERSION_SHIFT: u32 = 41;
 const LENGTH: u64 = (1 << (VERSION_SHIFT - LENGTH_SHIFT)) - 1;
 const ERA_SHIFT: u32 = 32;
+const PARENT_SHIFT: u32 = 40;
 
 // === impl RunId ===
 
@@ -129,9 +130,9 @@ impl RunState {
 // === impl RunPlace ===
 
 impl RunPlace {
-    /// Hashes at a cell, used in an era.
-    pub(crate) const fn new(cell: u32, era: u8) -> Self {
-        Self((era as u64) << ERA_SHIFT | cell as u64)
+    /// Hashes at a cell, used in an era, behind a run.
+    pub(crate) const fn new(cell: u32, era: u8, parent: u32) -> Self {
+        Self((parent as u64) << PARENT_SHIFT | (era as u64) << ERA_SHIFT | cell as u64)
     }
 
     /// Cell of the first hash.
@@ -144,9 +145,19 @@ impl RunPlace {
         (self.0 >> ERA_SHIFT) as u8
     }
 
+    /// What [`crate::lineage::Lineage::attach`] gave.
+    pub(crate) const fn parent(self) -> u32 {
+        (self.0 >> PARENT_SHIFT) as u32
+    }
+
     /// The same place in another era.
     pub(crate) const fn used_in(self, era: u8) -> Self {
-        Self::new(self.cell(), era)
+        Self::new(self.cell(), era, self.parent())
+    }
+
+    /// The same hashes elsewhere.
+    pub(crate) const fn moved_to(self, cell: u32) -> Self {
+        Self::new(cell, self.era(), self.parent())
     }
 }
 

@@ -7,10 +7,13 @@
 //!
 //! Writers come one at a time. Whatever a run referred to is freed only after its new state was published.
 
+mod numbers;
+
 use kvroute_core::{RankSlot, SequenceHash, Tier};
 
 use crate::cells::{CHUNK, Cells};
 use crate::holder::{Held, Holder};
+use crate::lineage::{Lineage, Parent};
 use crate::pages::Pages;
 use crate::run::{Location, RECORD, RUN_LIMIT, RunId, RunPlace, RunState};
 use crate::segments::{Layers, Segment, SegmentCells};
@@ -21,6 +24,7 @@ use crate::shelf::Shelf;
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     pub(crate) pages: Pages,
+    pub(crate) lineage: Lineage,
     sets: Sets,
     record_chunks: usize,
     /// Runs that were ever used; zero names none.
@@ -57,7 +61,11 @@ impl Store {
 
     /// Bytes of everything that lookups read, and of the books about it.
     pub(crate) fn bytes(&self) -> usize {
-        self.pages.bytes() + self.record_chunks * CHUNK * 8 + self.heads_bytes + self.sets.bytes()
+        self.pages.bytes()
+            + self.record_chunks * CHUNK * 8
+            + self.heads_bytes
+            + self.sets.bytes()
+            + self.lineage.bytes()
     }
 
     /// True if a new block behind `parent` can lengthen its run without telling its holders anew.
@@ -86,51 +94,15 @@ impl Store {
         if shelf.holds(at, slot, tier) { 0 } else { count }
     }
 
-    /// An unused number for a run; `None` if there are too many runs.
-    pub(crate) fn reserve_run(&mut self, shelf: &Shelf) -> Option<RunId> {
-        if self.free_run != 0 {
-            let run = RunId::new(self.free_run);
-            self.free_run = shelf.runs.place(run).cell();
-            self.free_runs -= 1;
-            return Some(run);
-        }
-        let number = self.fresh_run + 1;
-        if number >= RunId::LIMIT {
-            return None;
-        }
-        if (number as usize + 1) * RECORD as usize > self.record_chunks * CHUNK {
-            if !shelf.runs.records().grow(self.record_chunks) {
-                return None;
-            }
-            self.record_chunks += 1;
-        }
-        self.fresh_run = number;
-        Some(RunId::new(number))
-    }
-
-    /// Gives a number back whose run was never filled, or is empty again.
-    pub(crate) fn return_run(&mut self, shelf: &Shelf, run: RunId) {
-        shelf.runs.relocate(run, RunPlace::new(self.free_run, 0));
-        self.free_run = run.get();
-        self.free_runs += 1;
-    }
-
-    /// True if nearly all records of runs are in use.
-    pub(crate) fn is_short_of_runs(&self) -> bool {
-        let records = self.record_chunks * CHUNK / RECORD as usize;
-        let unused = self.free_runs as usize + records.saturating_sub(self.fresh_run as usize + 1);
-        unused < records / 16
-    }
-
     /// Makes sure that a store of a few blocks finds what it needs; false if that takes a chunk too many.
     pub(crate) fn prepare(&mut self, shelf: &Shelf, mut may_grow: impl FnMut(usize) -> bool) -> bool {
         let has_runs = self.free_runs as usize >= PIECE
             || (self.fresh_run as usize + 1 + PIECE) * (RECORD as usize) < self.record_chunks * CHUNK;
         if !has_runs {
-            if !may_grow(self.bytes() + CHUNK * 8) || !shelf.runs.records().grow(self.record_chunks) {
+            let lineage_bytes = CHUNK / RECORD as usize * 4;
+            if !may_grow(self.bytes() + CHUNK * 8 + lineage_bytes) || !self.grow_records(shelf) {
                 return false;
             }
-            self.record_chunks += 1;
         }
         let has_cells =
             self.pages.empty_pages() > 0 || (self.pages.free() > SPARE && self.pages.has_piece(8));
@@ -141,7 +113,7 @@ impl Store {
     pub(crate) fn fill(
         &mut self,
         shelf: &Shelf,
-        run: RunId,
+        (run, parent): (RunId, Parent),
         hashes: impl ExactSizeIterator<Item = SequenceHash>,
         slot: RankSlot,
         tier: Tier,
@@ -154,7 +126,8 @@ impl Store {
             head = head.or(Some(hash));
             shelf.cells().set(at, hash.get());
         }
-        shelf.runs.relocate(run, RunPlace::new(cell, self.era));
+        let parent = self.lineage.attach(parent);
+        shelf.runs.relocate(run, RunPlace::new(cell, self.era, parent));
         let state = shelf.runs.state(run);
         if tier == Tier::Device {
             shelf.runs.publish(run, state.next(len, Holder::one(slot)));
@@ -241,6 +214,7 @@ impl Store {
             self.free(shelf, run, state);
             return;
         }
+        self.lineage.shorten(run, len);
         shelf.runs.publish(run, state.next(len, state.holder()));
         self.make_short(shelf, run, len);
     }
@@ -261,6 +235,7 @@ impl Store {
         self.layers.truncate(held);
         self.publish_layers(shelf, run, state, held);
         if held < state.len() {
+            self.lineage.shorten(run, held);
             self.make_short(shelf, run, held);
         }
     }
@@ -301,7 +276,14 @@ impl Store {
         shelf.runs.publish(run, state.next(0, Holder::NOBODY));
         self.release(shelf, state.holder());
         self.pages.give(shelf.cells(), place.cell());
-        self.return_run(shelf, run);
+        if let Some(parent) = self.lineage.detach(place.parent())
+            && shelf.runs.state(parent).len() == 0
+        {
+            self.return_run(shelf, parent);
+        }
+        if self.lineage.shorten(run, 0) {
+            self.return_run(shelf, run);
+        }
     }
 
     /// Room for so many hashes, or for as many as there is memory for at one place.
@@ -336,13 +318,13 @@ impl Store {
         }
     }
 
-    fn move_hashes(&mut self, shelf: &Shelf, run: RunId, len: u32, cell: u32) {
+    pub(crate) fn move_hashes(&mut self, shelf: &Shelf, run: RunId, len: u32, cell: u32) {
         let place = shelf.runs.place(run);
         let cells = shelf.cells();
         for offset in 0..len {
             cells.set(cell + offset, cells.get(place.cell() + offset));
         }
-        shelf.runs.relocate(run, RunPlace::new(cell, place.era()));
+        shelf.runs.relocate(run, place.moved_to(cell));
         let state = shelf.runs.state(run);
         shelf.runs.publish(run, state.next(state.len(), state.holder()));
         self.pages.give(cells, place.cell());

@@ -1,18 +1,23 @@
 //! Blocks arrive: found where they are, or added where their parent is.
 
-use kvroute_core::{SequenceHash, Tier};
+use std::collections::HashSet;
+
+use kvroute_core::{Removal, SequenceHash, Tier};
 
 use crate::ExportedBlock;
 use crate::change::Change;
 use crate::engine_key::{EngineBlock, EngineKey};
+use crate::lineage::Parent;
 use crate::run::{Location, RUN_LIMIT, RunId};
 use crate::store::{PIECE, Span};
 
 /// What stands before a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Behind {
-    /// Nothing, or a block that is not in the index: the block can only head a run.
+    /// A block that is not in the index, or not known: the block can only head a run.
     Nothing,
+    /// Nothing at all: the block begins a chain, and can only head a run.
+    Root,
     /// A block.
     Block(Location, SequenceHash),
     /// The block itself is there already, whatever it stands behind.
@@ -32,7 +37,23 @@ impl Change<'_> {
             self.writer.count_stored(piece.len());
             behind = self.store_piece(tier, behind, piece);
         }
+        if !self.gone.is_empty() {
+            self.take_back(tier, blocks);
+        }
         behind
+    }
+
+    /// Does not tell of blocks that left for the budget before these ones brought them back, nor twice of any.
+    fn take_back(&mut self, tier: Tier, blocks: &[ExportedBlock]) {
+        let Some(rank) = self.writer.rank(self.slot) else { return };
+        let names = &rank.names[tier.index()];
+        let is_held = |block: &&ExportedBlock| names.get(EngineKey::from_raw(block.engine_key)).is_some();
+        let held: HashSet<SequenceHash> = blocks.iter().filter(is_held).map(|block| block.sequence).collect();
+        let slot = self.slot;
+        let mut told = HashSet::new();
+        self.gone.retain(|Removal { slot: other, sequence, .. }| {
+            *other != slot || !held.contains(sequence) && told.insert(*sequence)
+        });
     }
 
     /// Stores one block behind another one of the rank, if that one is still there.
@@ -102,7 +123,11 @@ impl Change<'_> {
 
     fn store_new(&mut self, tier: Tier, behind: &mut Behind, blocks: &[ExportedBlock]) -> usize {
         let is_new = |block: &&ExportedBlock| self.shelf.head(block.sequence).is_none();
-        let new = 1 + blocks[1..].iter().take_while(is_new).count();
+        let new = if self.writer.store.lineage.has_detached() {
+            1 + blocks[1..].iter().take_while(is_new).count()
+        } else {
+            blocks.len()
+        };
         let Some((start, added)) = self.add_new(tier, *behind, &blocks[..new]) else { return 0 };
         let named = self.name_all(tier, start, &blocks[..added as usize]);
         if named < added as usize {
@@ -131,7 +156,7 @@ impl Change<'_> {
         }
         let run = writer.store.reserve_run(shelf)?;
         let hashes = hashes.take(RUN_LIMIT as usize);
-        let added = writer.store.fill(shelf, run, hashes, *slot, tier);
+        let added = writer.store.fill(shelf, (run, behind.parent()), hashes, *slot, tier);
         if added == 0 {
             writer.store.return_run(shelf, run);
             return None;
@@ -187,8 +212,14 @@ impl Change<'_> {
     /// Where a block is: right behind its parent or at the head of a run, there is no other place.
     fn find(&self, behind: Behind, sequence: SequenceHash) -> Option<Location> {
         let next = match behind {
-            Behind::Nothing => None,
-            Behind::Block(at, _) => self.shelf.behind(at, sequence),
+            Behind::Nothing | Behind::Root => None,
+            Behind::Block(at, _) => {
+                let next = self.shelf.behind(at, sequence);
+                if next.is_none() && !self.writer.store.lineage.may_branch(at) {
+                    return None;
+                }
+                next
+            }
             Behind::Here(at) => self.shelf.is_at(at, sequence).then_some(at),
         };
         next.or_else(|| self.shelf.head(sequence))
@@ -200,8 +231,16 @@ impl Change<'_> {
 impl Behind {
     fn run(self) -> Option<RunId> {
         match self {
-            Self::Nothing => None,
+            Self::Nothing | Self::Root => None,
             Self::Block(at, _) | Self::Here(at) => Some(at.run()),
+        }
+    }
+
+    fn parent(self) -> Parent {
+        match self {
+            Self::Root => Parent::Root,
+            Self::Block(at, _) => Parent::Block(at),
+            Self::Nothing | Self::Here(_) => Parent::Unknown,
         }
     }
 }

@@ -292,7 +292,7 @@ fn prompts() -> impl Iterator<Item = (bool, u32, u32)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn every_answer_equals_the_models(steps in prop::collection::vec(step(), 1..60)) {

@@ -99,7 +99,8 @@ impl World {
         assert_eq!((applied.conflicting, applied.orphaned, applied.unknown), (0, 0, 0));
         model.held.entry(slot).or_default().extend(hashes);
         model.lose(&gone, &[RemovalCause::IndexBudget]);
-        assert_eq!(applied.evicted, gone.len() as u64);
+        // What left and came back with the same event is counted, and not told.
+        assert!(applied.evicted >= gone.len() as u64);
     }
 
     fn run(&mut self, step: &Step) -> Result<(), TestCaseError> {
@@ -261,7 +262,7 @@ fn flood() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn branching_chains_are_credited_exactly(steps in prop::collection::vec(step(), 1..60)) {
@@ -275,7 +276,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     /// Every eviction is told, so that the set of what is held stays exact even so.
     #[test]
