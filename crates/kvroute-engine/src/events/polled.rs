@@ -5,6 +5,9 @@
 //! not above the last one, or a cache that was created, is a new process. An event whose number cannot be read stands
 //! for one number, and so costs itself only.
 //!
+//! An answer that does not arrive may have held events, which are gone with it. Empty answers behind it prove nothing: only
+//! the next number does, by following the last one or not.
+//!
 //! Blocks of another size than the others are refused, as `block_sizes` argues.
 //!
 //! No clock, no socket, as [`Source`](super::Source).
@@ -29,6 +32,8 @@ pub struct PolledSource {
     /// Whether anything was applied since the last clear.
     has_applied: bool,
     missing: Option<SourceReason>,
+    /// Whether an answer failed since the last number.
+    is_answer_lost: bool,
     has_other_ranks: bool,
 }
 
@@ -45,6 +50,7 @@ impl PolledSource {
             unnumbered: 0,
             has_applied: false,
             missing: None,
+            is_answer_lost: false,
             has_other_ranks: false,
         }
     }
@@ -63,7 +69,8 @@ impl PolledSource {
             return state(SourceReason::NotPolled);
         }
         let unheard = self.last.is_none().then_some(SourceReason::NothingPolled);
-        match (SourceStatus::of_sizes(self.decoder.sizes()), self.missing.or(unheard)) {
+        let lost = self.is_answer_lost.then_some(SourceReason::PollLost);
+        match (SourceStatus::of_sizes(self.decoder.sizes()), self.missing.or(unheard).or(lost)) {
             (Some(contradicted), _) => contradicted,
             (None, Some(reason)) => SourceStatus::degraded(reason),
             (None, None) => SourceStatus::EXACT,
@@ -91,6 +98,7 @@ impl PolledSource {
 
     /// No answer.
     pub fn failed(&mut self, now: Duration, actions: &mut Vec<SourceAction>) {
+        self.is_answer_lost = true;
         if self.unanswered_since.is_none() {
             self.unanswered_since = Some(now);
             actions.push(SourceAction::Count(SourceIncident::Disconnected));
@@ -123,6 +131,7 @@ impl PolledSource {
             self.unnumbered += 1;
             return;
         };
+        self.is_answer_lost = false;
         let unnumbered = std::mem::take(&mut self.unnumbered);
         let last = self.last.replace(id);
         if last.is_some_and(|last| id <= last) {

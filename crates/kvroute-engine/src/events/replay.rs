@@ -5,18 +5,27 @@
 //! long, that does not move on in its numbers, that has brought more than any buffer holds, or that was waited for longer
 //! than what it brought is worth: a fixed time and a little for each message, and never more than some minutes. Only
 //! waiting counts. A router that is slow to apply what came must not take its own time for the engine's.
+//!
+//! An engine sends with libzmq's ROUTER, which throws messages away without a word once 1,000 of them wait for a reader.
+//! So an answer is read into memory as fast as it comes, and applied behind that. The bound is more than engines keep by
+//! default (10,000 messages of some kilobytes); beyond it the reader waits for the applier. What is thrown away all the
+//! same, as on a network slower than the engine's loop, shows as a gap in the numbers, or as silence where the end
+//! should be: the engine sends in one loop, so there silence is short of patience, and the rest is asked for again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use kvroute_zmtp::{Dealer, Endpoint, ZmtpError};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::message::{EventMessage, replay_request};
 
 /// Longest silence within a replay. Engines serve it between two steps, which takes a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest silence once an answer flows. To give it up too early costs the engine a part of an answer, and nothing else.
+const PATIENCE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Waiting in all that any answer is granted, however little it brings: a network that is lost and found again.
 const GRACE: Duration = Duration::from_secs(30);
@@ -27,15 +36,23 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// Engines keep 10,000 messages unless told otherwise.
 const MOST_MESSAGES: u32 = 1 << 20;
 
-/// What a replay brings; `Ended` and `Failed` are the last.
+/// What is read ahead of what is applied, at most: messages, and bytes of their payloads.
+pub(super) const AHEAD_MESSAGES: usize = 1 << 17;
+const AHEAD_BYTES: u32 = 64 << 20;
+
+/// What a replay brings; all but `Batch` are the last.
 #[derive(Debug)]
 pub(super) enum ReplayEvent {
     Batch {
         sequence: u64,
         payload: Bytes,
+        /// Its place in memory, free again when it is dropped.
+        place: OwnedSemaphorePermit,
     },
     Ended,
-    /// Why.
+    /// The rest of it did not arrive. Why.
+    BrokeOff(String),
+    /// It is none that could be used. Why.
     Failed(String),
 }
 
@@ -43,6 +60,9 @@ pub(super) enum ReplayEvent {
 pub(super) async fn replay(endpoint: Endpoint, from: u64, events: mpsc::Sender<ReplayEvent>) {
     let end = match forward(&endpoint, from, &events).await {
         Ok(()) => ReplayEvent::Ended,
+        Err(error @ (ReplayError::Silent(_) | ReplayError::Zmtp(_))) => {
+            ReplayEvent::BrokeOff(error.to_string())
+        }
         Err(error) => ReplayEvent::Failed(error.to_string()),
     };
     // A caller that has lost interest is no failure.
@@ -53,8 +73,8 @@ pub(super) async fn replay(endpoint: Endpoint, from: u64, events: mpsc::Sender<R
 enum ReplayError {
     #[error(transparent)]
     Zmtp(#[from] ZmtpError),
-    #[error("no answer within {} s", PATIENCE.as_secs())]
-    Silent,
+    #[error("no answer within {} s", .0.as_secs())]
+    Silent(Duration),
     #[error("the answer is no kv event message: is this the replay port?")]
     Unreadable,
     #[error("after {} s of waiting it had brought only {messages} messages, and no end", waited.as_secs())]
@@ -83,16 +103,19 @@ async fn forward(
     let mut dealer = Dealer::connect(endpoint).await?;
     dealer.send(&replay_request(from)).await?;
     let mut progress = Progress::default();
+    let places = Arc::new(Semaphore::new(AHEAD_BYTES as usize));
     loop {
-        let asked = Instant::now();
-        let answer = tokio::time::timeout(PATIENCE, dealer.receive()).await;
-        let message = answer.map_err(|_| ReplayError::Silent)??;
+        let (asked, patience) = (Instant::now(), progress.patience());
+        let answer = tokio::time::timeout(patience, dealer.receive()).await;
+        let message = answer.map_err(|_| ReplayError::Silent(patience))??;
         progress.wait(asked.elapsed())?;
         match EventMessage::read(&message).ok_or(ReplayError::Unreadable)? {
             EventMessage::End => return Ok(()),
             EventMessage::Batch { sequence, payload } => {
                 progress.bring(sequence)?;
-                if events.send(ReplayEvent::Batch { sequence, payload }).await.is_err() {
+                let bytes = u32::try_from(payload.len()).map_or(AHEAD_BYTES, |bytes| bytes.min(AHEAD_BYTES));
+                let Ok(place) = Arc::clone(&places).acquire_many_owned(bytes).await else { return Ok(()) };
+                if events.send(ReplayEvent::Batch { sequence, payload, place }).await.is_err() {
                     return Ok(());
                 }
             }
@@ -103,6 +126,11 @@ async fn forward(
 // === impl Progress ===
 
 impl Progress {
+    /// The first message alone says little: it is the one that was known, and the engine may still be at work.
+    const fn patience(&self) -> Duration {
+        if self.messages > 1 { PATIENCE_WITHIN } else { PATIENCE }
+    }
+
     fn wait(&mut self, waited: Duration) -> Result<(), ReplayError> {
         self.waited += waited;
         let granted = (GRACE + PER_MESSAGE * self.messages).min(LONGEST);

@@ -10,6 +10,8 @@
 //! No clock, no socket: the caller reports what arrives and carries out the actions in order.
 
 mod backlog;
+mod foreign;
+mod incomplete;
 mod rebuild;
 mod replaying;
 mod start;
@@ -25,6 +27,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{BlockSizeClaim, EventDecoder};
 use backlog::Backlog;
+use foreign::Replayed;
 use rebuild::Rebuild;
 use replaying::Replay;
 pub use state::{SourceIncident, SourceReason, SourceStatus};
@@ -51,6 +54,10 @@ pub struct Source {
     contradictions: u32,
     /// Whether that was too often, and no gap is worth a question.
     is_replay_distrusted: bool,
+    /// Whether live messages have shown that the replay socket is another engine's, and nothing the contrary since.
+    is_replay_foreign: bool,
+    /// What the replay brought of what is applied, until a live message is beyond it.
+    replayed: Replayed,
     /// Blocks may be missing until a clear, a restart or a replay from the first message.
     missing: Option<SourceReason>,
     /// When to ask for everything again, after a loss that the engine may still be able to make up for.
@@ -108,6 +115,8 @@ impl Source {
             replay: None,
             contradictions: 0,
             is_replay_distrusted: false,
+            is_replay_foreign: false,
+            replayed: Replayed::default(),
             missing: None,
             rebuild: None,
             doubt: Some(if has_replay { SourceReason::CatchingUp } else { SourceReason::NothingReceived }),
@@ -196,7 +205,8 @@ impl Source {
         }
         self.last_live = Some(sequence);
         if self.knows(sequence) {
-            return; // A replay was faster.
+            // A replay was faster, or it is another engine's.
+            return self.compare_with_replayed(sequence, payload, actions);
         }
         if self.is_unidentified() {
             let is_within_bound = self.waiting.push(sequence, payload);
@@ -213,10 +223,10 @@ impl Source {
             let _is_within_bound = replay.backlog.push(sequence, payload);
             self.start_replay(replay, actions);
         } else {
-            let reason = if self.has_replay {
-                SourceReason::ReplayContradictsItself
-            } else {
-                SourceReason::EventsLost
+            let reason = match (self.has_replay, self.is_replay_foreign) {
+                (false, _) => SourceReason::EventsLost,
+                (true, false) => SourceReason::ReplayContradictsItself,
+                (true, true) => SourceReason::ReplayOfAnother,
             };
             self.lose_unless_continued(sequence, reason, actions);
             self.apply(Channel::Live, sequence, &payload, actions);
@@ -263,6 +273,7 @@ impl Source {
 
     fn forget(&mut self, actions: &mut Vec<SourceAction>) {
         self.is_restored = false;
+        self.replayed = Replayed::default();
         if self.last.take().is_some() {
             actions.push(SourceAction::Clear);
         }
@@ -304,7 +315,9 @@ impl Source {
         if let Some(sizes) = self.decoder.take_loss() {
             self.miss(SourceReason::overruled(sizes));
         }
-        self.last = Some(LastMessage { sequence, content: xxh3_64(payload) });
+        let content = xxh3_64(payload);
+        self.replayed.applied(channel, sequence, content);
+        self.last = Some(LastMessage { sequence, content });
         self.is_verified = true;
         self.is_restored = false;
         self.doubt = None;

@@ -173,6 +173,20 @@ async fn a_slow_replay_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_replay_socket_that_throws_away_what_its_reader_is_too_slow_for_is_read_whole() {
+    let Some(python) = python() else { return };
+    let (mut engine, events, replay) = Peer::engine(&python, &[ANY, ANY, "replay-hwm=1000"]).await;
+    engine.command("burst 0 9000").await;
+    let mut followed = Followed::connect(&events, Some(&replay)).await;
+    followed.until(|followed| followed.applied.last() == Some(&8_999)).await;
+    followed.until_exact().await;
+    assert_eq!(followed.applied, (0..9_000).collect::<Vec<_>>());
+    let missed = followed.incidents.iter().any(|incident| matches!(incident, SourceIncident::Missed(_)));
+    assert!(!missed && followed.clears == 0, "{:?}", followed.incidents);
+    followed.stop().await;
+}
+
+#[tokio::test]
 async fn a_hundred_thousand_messages_at_once_arrive_in_one_run() {
     let Some(python) = python() else { return };
     let (mut engine, events, replay) = Peer::engine(&python, &[ANY, ANY]).await;

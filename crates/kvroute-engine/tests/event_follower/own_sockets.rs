@@ -202,6 +202,53 @@ async fn a_replay_that_does_not_move_on_is_given_up_though_it_never_falls_silent
     followed.stop().await;
 }
 
+/// Answers one replay request with these numbers, and no end.
+async fn answer_in_part(router: &mut Router, numbers: impl IntoIterator<Item = u64>) {
+    let (peer, _request) = router.receive().await;
+    for sequence in numbers {
+        assert!(router.send(peer, [vec![Bytes::new()], message(sequence, sequence)].concat()).await);
+    }
+}
+
+#[tokio::test]
+async fn what_is_lost_within_answers_and_at_their_ends_is_asked_for_until_all_is_there() {
+    let publisher = Publisher::bind(&ANY.parse().unwrap(), 100).await.unwrap();
+    let mut router = Router::bind(&ANY.parse().unwrap()).await.unwrap();
+    let replay = Endpoint::from(router.local_addr()).to_string();
+    let address = EventAddress::Connect(publisher.local_addr().into());
+    let mut followed = Followed::start(address, Some(&replay)).await;
+    let answers = async {
+        answer_in_part(&mut router, (0..100).chain(150..200)).await;
+        answer_in_part(&mut router, 99..170).await;
+        answer_in_part(&mut router, (169..300).chain(301..302)).await;
+        answer(&mut router, 299, 400).await;
+    };
+    tokio::join!(answers, followed.until_exact());
+    assert_eq!(followed.applied, (0..400).collect::<Vec<_>>());
+    assert_eq!(followed.clears, 0);
+    assert_eq!(followed.incidents.iter().filter(|incident| **incident == FAILED).count(), 3);
+    followed.stop().await;
+}
+
+#[tokio::test]
+async fn a_replay_socket_of_another_engine_is_given_up() {
+    let publisher = Publisher::bind(&ANY.parse().unwrap(), 100).await.unwrap();
+    let mut router = Router::bind(&ANY.parse().unwrap()).await.unwrap();
+    let replay = Endpoint::from(router.local_addr()).to_string();
+    let address = EventAddress::Connect(publisher.local_addr().into());
+    let mut followed = Followed::start(address, Some(&replay)).await;
+    answer(&mut router, 0, 50).await;
+    followed.until_exact().await;
+    for sequence in 0..3 {
+        publisher.send(&message(sequence, 1000 + sequence));
+    }
+    followed.until_applied(&[1000, 1001, 1002]).await;
+    publisher.send(&message(9, 1009));
+    followed.until_reason(SourceReason::ReplayOfAnother).await;
+    assert_eq!(followed.applied, [1009]);
+    followed.stop().await;
+}
+
 #[tokio::test]
 async fn a_required_block_size_that_the_events_contradict_is_named_with_both() {
     let publisher = Publisher::bind(&ANY.parse().unwrap(), 100).await.unwrap();

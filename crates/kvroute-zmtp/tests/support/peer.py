@@ -6,7 +6,7 @@
 
 An endpoint is bound, or connected to with the prefix `connect:`; `-` is none. Further words of `engine`:
 `heartbeat` (PINGs every 50 ms), `curve` (wants encryption), `hwm=COUNT` (drops what is beyond so many messages in its
-queue; never by default), `slow` (takes half a second to begin a replay, and a while for each message of it). Its
+queue; never by default), `replay-hwm=COUNT` (the same for the replay socket; engines leave it at 1000), `slow` (takes half a second to begin a replay, and a while for each message of it). Its
 commands, one a line:
 
     publish SEQ HEX        published, and kept for replay
@@ -61,7 +61,10 @@ def open_socket(kind, endpoint, options=()):
 
 def run_engine(publisher_endpoint, replay_endpoint, *options):
     publisher, publisher_name = open_socket(zmq.PUB, publisher_endpoint, options)
-    replay, replay_name = (None, "-") if replay_endpoint == "-" else open_socket(zmq.ROUTER, replay_endpoint)
+    replay_options = [option.removeprefix("replay-") for option in options if option.startswith("replay-")]
+    replay, replay_name = (
+        (None, "-") if replay_endpoint == "-" else open_socket(zmq.ROUTER, replay_endpoint, replay_options)
+    )
     say("bound", publisher_name, replay_name)
     commands, kept = queue.Queue(), []
     threading.Thread(target=lambda: [commands.put(line) for line in sys.stdin], daemon=True).start()

@@ -12,9 +12,9 @@ use super::reporter::{Reporter, Unheard};
 use super::{EventStream, SourceUpdate};
 use crate::HttpClient;
 use crate::events::link::{LinkEvent, Way, keep_subscribed};
-use crate::events::replay::{ReplayEvent, replay};
+use crate::events::replay::{AHEAD_MESSAGES, ReplayEvent, replay};
 use crate::events::start_time::ask_start_time;
-use crate::events::{Source, SourceAction, SourceIncident};
+use crate::events::{Source, SourceAction, SourceIncident, SourceReason};
 use crate::http::small_client;
 
 /// Messages that wait between a socket and the state machine.
@@ -50,6 +50,7 @@ pub(super) async fn drive(
         replay: None,
         replay_begins: None,
         replay_error: String::new(),
+        has_told_foreign: false,
         metrics: start_time_url.map(|url| (small_client(), url)),
         start: None,
     };
@@ -70,6 +71,8 @@ struct Driver {
     replay_begins: Option<Instant>,
     /// Why the last replay failed; empty if it did not.
     replay_error: String,
+    /// Whether it was said that the replay socket is another engine's.
+    has_told_foreign: bool,
     /// Where to ask when the engine was started.
     metrics: Option<(HttpClient, String)>,
     start: Option<Running<Option<Duration>>>,
@@ -96,6 +99,7 @@ impl Driver {
                 Some(_) = self.tasks.join_next() => {}
                 _ = tick.tick() => self.source.tick(self.started.elapsed(), &mut actions),
             }
+            self.tell_foreign_replay();
             if !self.source.is_catching_up() {
                 self.replay = None;
             }
@@ -125,13 +129,19 @@ impl Driver {
 
     fn take_replay_event(&mut self, event: Option<ReplayEvent>, actions: &mut Vec<SourceAction>) {
         match event {
-            Some(ReplayEvent::Batch { sequence, payload }) => {
+            Some(ReplayEvent::Batch { sequence, payload, place }) => {
                 self.source.replayed(sequence, &payload, actions);
+                drop(place);
             }
             Some(ReplayEvent::Ended) => {
                 self.replay = None;
                 self.replay_error.clear();
                 self.source.replay_ended(actions);
+            }
+            Some(ReplayEvent::BrokeOff(error)) => {
+                self.tell_replay_error(error);
+                self.replay = None;
+                self.source.replay_broke_off(actions);
             }
             Some(ReplayEvent::Failed(error)) => {
                 self.tell_replay_error(error);
@@ -156,6 +166,17 @@ impl Driver {
         }
     }
 
+    /// Where the live messages begin with the first, nothing is missing and no state shows it.
+    fn tell_foreign_replay(&mut self) {
+        let is_foreign = self.source.has_foreign_replay();
+        if is_foreign && !self.has_told_foreign {
+            let source = self.replay_socket.as_ref().map(ToString::to_string);
+            let reason = SourceReason::ReplayOfAnother;
+            tracing::warn!(source, %reason, "replay of kv events given up, live events alone count");
+        }
+        self.has_told_foreign = is_foreign;
+    }
+
     fn start_replay(&mut self, from: u64) -> Option<Running<ReplayEvent>> {
         self.replay = None;
         let endpoint = self.replay_socket.clone()?;
@@ -167,7 +188,7 @@ impl Driver {
             None => now,
         };
         self.replay_begins = Some(begins);
-        Some(self.spawn(|sender| async move {
+        Some(self.spawn(AHEAD_MESSAGES, |sender| async move {
             tokio::time::sleep_until(begins).await;
             replay(endpoint, from, sender).await;
         }))
@@ -177,7 +198,7 @@ impl Driver {
         self.start = None;
         let (client, url) = self.metrics.clone()?;
         self.source.await_start();
-        Some(self.spawn(|sender| async move {
+        Some(self.spawn(1, |sender| async move {
             // A driver that has lost interest is no failure.
             let _ = sender.send(ask_start_time(&client, &url).await).await;
         }))
@@ -188,11 +209,11 @@ impl Driver {
         self.source.started(start, actions);
     }
 
-    fn spawn<T, F>(&mut self, work: impl FnOnce(mpsc::Sender<T>) -> F) -> Running<T>
+    fn spawn<T, F>(&mut self, queue: usize, work: impl FnOnce(mpsc::Sender<T>) -> F) -> Running<T>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (sender, brings) = mpsc::channel(QUEUE);
+        let (sender, brings) = mpsc::channel(queue);
         Running { task: self.tasks.spawn(work(sender)), brings }
     }
 }

@@ -227,6 +227,22 @@ fn a_created_cache_takes_any_size() {
 }
 
 #[test]
+fn after_a_lost_answer_only_the_next_number_proves_that_nothing_is_missing() {
+    for (id, reason_then) in [(2, None), (3, Some(SourceReason::EventsTaken))] {
+        let mut source = new();
+        answer(&mut source, &[created(0), stored(1, 5)]);
+        source.failed(START, &mut Vec::new());
+        assert_eq!(reason(&source), Some(SourceReason::NotPolled));
+        for _ in 0..3 {
+            answer(&mut source, &[]);
+            assert_eq!(source.status(START), SourceStatus::degraded(SourceReason::PollLost));
+        }
+        answer(&mut source, &[stored(id, 6)]);
+        assert_eq!(reason(&source), reason_then);
+    }
+}
+
+#[test]
 fn what_is_no_list_changes_nothing() {
     let mut source = new();
     let mut actions = Vec::new();
@@ -250,6 +266,8 @@ enum Step {
     Steal,
     Restart,
     Poll,
+    /// The engine gives its events away, and the answer does not arrive.
+    LosePoll,
 }
 
 proptest! {
@@ -263,11 +281,13 @@ proptest! {
             1 => Just(Step::Steal),
             1 => Just(Step::Restart),
             4 => Just(Step::Poll),
+            1 => Just(Step::LosePoll),
         ], 0..80),
     ) {
         let mut source = new();
         let (mut cache, mut held) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
         let (mut next, mut buffer) = (1, vec![created(0)]);
+        let mut is_loss_unproved = false;
         for step in steps {
             match step {
                 Step::Store(hash) => {
@@ -282,7 +302,13 @@ proptest! {
                 }
                 // A restart whose first events are stolen, and whose numbers then fit, is one that nobody can see.
                 Step::Steal if buffer.first() == Some(&created(0)) => {}
+                Step::LosePoll if buffer.first() == Some(&created(0)) => {}
                 Step::Steal => buffer.clear(),
+                Step::LosePoll => {
+                    is_loss_unproved |= !buffer.is_empty();
+                    buffer.clear();
+                    source.failed(START, &mut Vec::new());
+                }
                 Step::Restart => {
                     cache.clear();
                     (next, buffer) = (1, vec![created(0)]);
@@ -298,6 +324,8 @@ proptest! {
                             },
                         }
                     }
+                    is_loss_unproved &= !is_new;
+                    prop_assert!(!is_loss_unproved || source.status(START) != SourceStatus::EXACT);
                     if is_new && source.status(START) == SourceStatus::EXACT {
                         prop_assert_eq!(&held, &cache);
                     }

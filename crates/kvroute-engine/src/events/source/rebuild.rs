@@ -41,13 +41,14 @@ impl Source {
     pub(super) fn rebuild_after(&self, reason: SourceReason) -> Option<Rebuild> {
         let may_help = match reason {
             SourceReason::BlockSizeOverruled { .. } => self.has_replay,
-            SourceReason::ReplayFailed | SourceReason::Flooded | SourceReason::ReplayContradictsItself => {
-                true
-            }
+            SourceReason::ReplayFailed
+            | SourceReason::ReplayLossy
+            | SourceReason::Flooded
+            | SourceReason::ReplayContradictsItself => true,
             _ => false,
         };
         let first = || Rebuild { wait: self.first_wait(), due: None };
-        may_help.then(|| self.rebuild.unwrap_or_else(first))
+        (may_help && !self.is_replay_foreign).then(|| self.rebuild.unwrap_or_else(first))
     }
 
     /// An attempt that brings everything ends the doubling, but not for a replay socket that contradicts itself: each

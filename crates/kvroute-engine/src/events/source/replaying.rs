@@ -4,7 +4,8 @@
 //! goes, and everything is asked for. But a process does not change under a connection that stands, unless something is
 //! in between that hides it. An answer that is contradicted again and again comes from several engines behind one
 //! address, or from none. Then what is known may be any of theirs: it goes, the live messages alone count, and the
-//! socket is left in peace until the next connection or the next attempt to rebuild.
+//! socket is left in peace until the next connection or the next attempt to rebuild. `foreign` has the case that live
+//! messages contradict an answer, `incomplete` that a part of it is lost on the way.
 
 use bytes::Bytes;
 use kvroute_core::ReplayOutcome;
@@ -14,7 +15,7 @@ use super::backlog::Backlog;
 use super::{Channel, Source, SourceAction, SourceIncident, SourceReason};
 
 /// Replays in a row that may end without bringing anything new, and leave a gap.
-const MAX_ATTEMPTS: u32 = 3;
+pub(super) const MAX_ATTEMPTS: u32 = 3;
 
 /// Replays on one connection that may contradict what is known.
 pub(super) const MAX_CONTRADICTIONS: u32 = 2;
@@ -23,11 +24,18 @@ pub(super) const MAX_CONTRADICTIONS: u32 = 2;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replay {
     pub(super) backlog: Backlog,
-    attempt: u32,
+    pub(super) attempt: u32,
     /// The last message that was known when it was asked for.
-    known_before: Option<u64>,
+    pub(super) known_before: Option<u64>,
+    /// The last message that this answer has brought.
+    pub(super) brought: Option<u64>,
+    /// Messages of this answer that were applied.
+    pub(super) applied: u64,
+    /// Answers before this one of which a part was lost, and messages that were applied from all of them.
+    pub(super) lost_parts: u32,
+    pub(super) salvaged: u64,
     /// The engine no longer had everything that was asked for.
-    is_short: bool,
+    pub(super) is_short: bool,
     /// Everything was asked for, to replace what is known; nothing has come yet.
     pub(super) is_rebuilding: bool,
     /// The last message that was known before everything was replaced.
@@ -55,15 +63,19 @@ impl Source {
         self.rebuild_from(sequence, actions);
         let is_continued = self.continues(sequence);
         let Some(replay) = &mut self.replay else { return };
+        let is_first = replay.brought.replace(sequence).is_none();
         match self.last {
             Some(last) if sequence < last.sequence => {}
             Some(last) if sequence == last.sequence && last.content == xxh3_64(payload) => {
                 self.is_verified = true;
                 self.is_restored = false;
+                self.is_replay_foreign = false;
             }
             Some(last) if sequence == last.sequence => self.contradict(actions),
+            _ if !is_continued && !is_first => self.ask_for_the_rest(SourceReason::ReplayLossy, actions),
             _ => {
                 replay.is_short |= !is_continued;
+                replay.applied += 1;
                 self.lose_unless_continued(sequence, SourceReason::ReplayTooShort, actions);
                 self.apply(Channel::Replay, sequence, payload, actions);
             }
@@ -104,6 +116,7 @@ impl Source {
             self.doubt = Some(match self.last {
                 None => reason,
                 Some(_) if self.is_restored => SourceReason::Restored,
+                Some(_) if self.is_verified => reason,
                 Some(_) => SourceReason::Unanswered,
             });
             self.work_off_backlog(reason, false, actions);
@@ -111,7 +124,7 @@ impl Source {
     }
 
     /// Applies what waited for the replay. A gap in it is asked for again, or costs the rank's blocks.
-    fn work_off_backlog(
+    pub(super) fn work_off_backlog(
         &mut self,
         reason: SourceReason,
         may_ask_again: bool,
@@ -122,21 +135,23 @@ impl Source {
             replay.attempt = 0;
         }
         while let Some(next) = replay.backlog.front() {
-            let asks_again = may_ask_again && replay.attempt < MAX_ATTEMPTS;
+            let asks_again = may_ask_again && !self.is_replay_distrusted && replay.attempt < MAX_ATTEMPTS;
             if asks_again && !self.knows(next) && !self.continues(next) {
                 return self.start_replay(replay, actions);
             }
             let Some((sequence, payload)) = replay.backlog.pop() else { return };
-            if !self.knows(sequence) {
-                self.lose_unless_continued(sequence, reason, actions);
-                self.apply(Channel::Live, sequence, &payload, actions);
+            if self.knows(sequence) && !self.disown_if_contradicted(sequence, &payload, actions) {
+                continue;
             }
+            let reason = if self.is_replay_foreign { SourceReason::ReplayOfAnother } else { reason };
+            self.lose_unless_continued(sequence, reason, actions);
+            self.apply(Channel::Live, sequence, &payload, actions);
         }
     }
 
     /// The last known message has another content here, or is not part of an answer to the question for everything.
     fn contradict(&mut self, actions: &mut Vec<SourceAction>) {
-        if self.contradictions >= MAX_CONTRADICTIONS {
+        if self.is_replay_foreign || self.contradictions >= MAX_CONTRADICTIONS {
             actions.push(SourceAction::Count(SourceIncident::ReplayEnded(ReplayOutcome::Failed)));
         }
         self.restart_replay(actions);
@@ -144,12 +159,17 @@ impl Source {
 
     /// What is known of the old process goes, and the new one is asked from its start.
     fn restart_replay(&mut self, actions: &mut Vec<SourceAction>) {
+        if self.is_replay_foreign {
+            return self.disown_again(actions);
+        }
         self.contradictions = self.contradictions.saturating_add(1);
         if self.contradictions > MAX_CONTRADICTIONS {
             return self.distrust_replay(actions);
         }
         let Some(replay) = self.replay.take() else { return };
         self.restart(actions);
+        // What waits is the new process's, and the first of it is no second restart.
+        self.last_live = replay.backlog.back();
         self.start_replay(Replay { backlog: replay.backlog, ..Replay::default() }, actions);
     }
 

@@ -6,6 +6,14 @@ use kvroute_core::{BlockSize, ReplayOutcome, SourceState};
 
 use crate::events::block_sizes::{BlockSizes, TwoSizes};
 
+// Longer advice than fits beside the rest.
+const REPLAY_LOSSY: &str = "the engine's replay socket loses messages on the way, though it is asked again and again: \
+     check the network between router and engine";
+const REPLAY_OF_ANOTHER: &str = "the engine's replay socket has other contents than its event socket under the same numbers: \
+     replay_endpoint in its --kv-events-config, or kv_replay, names another engine or rank";
+const REPLAY_CONTRADICTS_ITSELF: &str = "the engine's replay socket gives other contents for the same messages each time: check that \
+     replay_endpoint in its --kv-events-config, or kv_replay, is this engine's own";
+
 /// State of a source and why it is not exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceStatus {
@@ -30,6 +38,10 @@ pub enum SourceReason {
     ReplayTooShort,
     /// The replay socket refused, timed out or broke.
     ReplayFailed,
+    /// Messages within the replay socket's answers are lost, however often it is asked.
+    ReplayLossy,
+    /// The replay socket has other messages under the numbers of live ones.
+    ReplayOfAnother,
     /// Too much arrived during a replay to be kept.
     Flooded,
     /// No connection to the event socket.
@@ -48,6 +60,8 @@ pub enum SourceReason {
     NotPolled,
     /// The endpoint to poll has not given any event yet.
     NothingPolled,
+    /// An answer to a poll did not arrive, and no event since then has shown whether it held any.
+    PollLost,
     /// Polled events are missing: somebody else read them, or the engine dropped them.
     EventsTaken,
     /// Blocks of another size than expected are refused.
@@ -121,6 +135,8 @@ impl SourceReason {
                 | Self::EventsLost
                 | Self::ReplayTooShort
                 | Self::ReplayFailed
+                | Self::ReplayLossy
+                | Self::ReplayOfAnother
                 | Self::Flooded
                 | Self::EventsTaken
                 | Self::BlockSizeOverruled { .. }
@@ -157,6 +173,8 @@ impl fmt::Display for SourceReason {
                 "the engine's replay socket does not answer as it should: \
                  check replay_endpoint in its --kv-events-config and the network"
             }
+            Self::ReplayLossy => REPLAY_LOSSY,
+            Self::ReplayOfAnother => REPLAY_OF_ANOTHER,
             Self::Flooded => "too many events arrived while missed ones were asked for",
             Self::NotConnected => {
                 "no connection to the engine's event socket: give it --kv-events-config with \
@@ -188,6 +206,9 @@ impl fmt::Display for SourceReason {
                  read its /kv_cache_events; or set the worker's kv_events to \"none\", and what it was given is \
                  remembered instead"
             }
+            Self::PollLost => {
+                "an answer of the engine's /kv_cache_events was lost, perhaps with events: its next event shows whether"
+            }
             Self::EventsTaken => {
                 "events are missing: let nobody else read the engine's /kv_cache_events, and raise \
                  event_buffer_max_size in its kv_cache_config"
@@ -206,10 +227,7 @@ impl fmt::Display for SourceReason {
                      certain are missing: a replay_endpoint in the engine's --kv-events-config gives them back"
                 );
             }
-            Self::ReplayContradictsItself => {
-                "the engine's replay socket gives other contents for the same messages each time: check that \
-                 replay_endpoint in its --kv-events-config, or kv_replay, is this engine's own"
-            }
+            Self::ReplayContradictsItself => REPLAY_CONTRADICTS_ITSELF,
         })
     }
 }

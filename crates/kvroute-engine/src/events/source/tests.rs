@@ -5,6 +5,8 @@ use super::*;
 mod attempts;
 mod clears;
 mod contradicting_replays;
+mod foreign;
+mod incomplete;
 mod rebuild;
 mod resumed;
 mod sizes;
@@ -255,6 +257,32 @@ fn a_restarted_engine_whose_numbers_fit_is_found_by_content() {
     });
     assert_eq!(driver.ended(), [Did::Apply(104)]);
     assert!(driver.is_exact());
+}
+
+#[test]
+fn a_restart_that_a_replay_has_shown_is_counted_and_cleared_once() {
+    let restarts = |driver: &Driver| {
+        driver.incidents.iter().filter(|incident| **incident == SourceIncident::Restart).count()
+    };
+    let mut idle = at(3);
+    idle.source.disconnected(START);
+    idle.connect();
+    assert_eq!(idle.ended(), [Did::Clear, Did::Ask(0)]);
+    assert_eq!(idle.ended(), []);
+    assert_eq!([idle.live_as(0, 100), idle.live_as(1, 101)], [[Did::Apply(100)], [Did::Apply(101)]]);
+
+    let mut busy = at(3);
+    busy.source.disconnected(START);
+    busy.connect();
+    assert_eq!(busy.live_as(5, 105), []);
+    assert_eq!(busy.replayed_as(3, 103), [Did::Clear, Did::Ask(0)]);
+    (0..=5).for_each(|sequence| drop(busy.replayed_as(sequence, 100 + sequence)));
+    assert_eq!([busy.ended(), busy.live_as(6, 106)], [vec![], vec![Did::Apply(106)]]);
+
+    assert_eq!([restarts(&idle), restarts(&busy)], [1, 1]);
+    assert!(idle.is_exact() && busy.is_exact());
+    assert_eq!(busy.live_as(2, 202), [Did::Clear, Did::Ask(0)]);
+    assert_eq!(restarts(&busy), 2);
 }
 
 #[test]

@@ -93,6 +93,7 @@ fn every_reason_names_what_helps() {
         SourceReason::Silent,
         SourceReason::Contradicted,
         SourceReason::ReplayContradictsItself,
+        SourceReason::ReplayOfAnother,
     ];
     for reason in with_flag {
         assert!(reason.to_string().contains("--kv-events-config"), "{reason}");

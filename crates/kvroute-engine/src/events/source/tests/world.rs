@@ -14,9 +14,15 @@ use engine::{Blockset, CAPACITY, Engine, MARKS, Sent, of_mark};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Publish { block: u64, is_lost: bool, clears: bool },
+    Publish {
+        block: u64,
+        is_lost: bool,
+        clears: bool,
+    },
     Deliver,
     AnswerReplay,
+    /// A part of an answer is lost on the way; at the end, the end itself.
+    LoseReplayed,
     FailReplay,
     AnswerStart,
     Disconnect,
@@ -55,8 +61,13 @@ struct World {
     wire: VecDeque<(Sent, Bytes)>,
     /// Answers under way; empty means that only the end marker is left.
     replay: Option<VecDeque<(Sent, Bytes)>>,
+    /// Whether the answer under way has brought anything: what is sent first is never thrown away.
+    has_replay_begun: bool,
     is_start_asked: bool,
     has_replay_failed: bool,
+    /// How often another process of the engine could be met, and how often one was.
+    restarts: usize,
+    counted_restarts: usize,
     now: Duration,
 }
 
@@ -75,8 +86,11 @@ impl World {
             is_connected: false,
             wire: VecDeque::new(),
             replay: None,
+            has_replay_begun: false,
             is_start_asked: false,
             has_replay_failed: false,
+            restarts: 0,
+            counted_restarts: 0,
             now: START,
         }
     }
@@ -87,16 +101,21 @@ impl World {
         for action in actions {
             match action {
                 SourceAction::Clear => self.clear(),
+                SourceAction::Count(SourceIncident::Restart) => self.counted_restarts += 1,
                 SourceAction::Count(_) => {}
                 SourceAction::Apply { batch, position } => self.apply(&batch, position),
                 SourceAction::RequestReplay { from } => {
                     assert!(self.setting.has_replay);
+                    self.has_replay_begun = false;
                     let kept = self.engine.log.iter().rev().take(self.setting.keeps).rev();
                     self.replay =
                         Some(kept.filter(|((_, sequence), _)| *sequence >= from).cloned().collect());
                 }
             }
         }
+        let reason = self.source.missing.or(self.source.doubt);
+        self.has_replay_failed |=
+            matches!(reason, Some(SourceReason::ReplayLossy | SourceReason::ReplayFailed));
         self.trust.stream(self.source.status(START), START);
         self.check();
     }
@@ -140,6 +159,10 @@ impl World {
         for pair in applied.windows(2) {
             assert_eq!((pair[0].0, pair[0].1 + 1), pair[1], "{applied:?}");
         }
+        // An engine that keeps too little looks like another process.
+        let keeps_all = self.setting.keeps == 1000;
+        assert!(!keeps_all || self.counted_restarts <= self.restarts, "a restart is counted once");
+        assert!(!self.source.has_foreign_replay());
         let is_exact = self.trust.status(START) == SourceStatus::EXACT;
         if let (true, Some(last)) = (is_exact, applied.last()) {
             assert_eq!(self.known.held, self.engine.history[last], "behind {last:?} of {applied:?}");
@@ -155,6 +178,7 @@ impl World {
                 }
             }
             Step::AnswerReplay => self.answer_replay(),
+            Step::LoseReplayed => self.lose_replayed(),
             Step::FailReplay => {
                 if self.replay.take().is_some() {
                     self.has_replay_failed = true;
@@ -191,12 +215,21 @@ impl World {
         match self.replay.as_mut().map(VecDeque::pop_front) {
             None => {}
             Some(Some(((_, sequence), payload))) => {
+                self.has_replay_begun = true;
                 self.run(|source, actions| source.replayed(sequence, &payload, actions));
             }
             Some(None) => {
                 self.replay = None;
                 self.run(Source::replay_ended);
             }
+        }
+    }
+
+    fn lose_replayed(&mut self) {
+        let Some(replay) = self.replay.as_mut().filter(|_| self.has_replay_begun) else { return };
+        if replay.pop_front().is_none() {
+            self.replay = None;
+            self.run(Source::replay_broke_off);
         }
     }
 
@@ -223,6 +256,7 @@ impl World {
     fn restart_engine(&mut self) {
         self.disconnect();
         self.engine.restart();
+        self.restarts += 1;
         // The old process answers nothing any more; the caller sees its replay break.
         self.step(Step::FailReplay);
         if !self.setting.has_replay && self.source.process_start.is_none() {
@@ -237,6 +271,8 @@ impl World {
     fn restart_router(&mut self) {
         self.disconnect();
         self.replay = None;
+        // A snapshot may be of any process before: that is met once more.
+        self.restarts += 1;
         let has_replay = self.setting.has_replay;
         (self.source, self.known, self.position) = match self.snapshot.clone() {
             Some((last, known)) => (Source::resumed(has_replay, START, last), known, Some(last)),
@@ -261,6 +297,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(block, is_lost, clears)| Step::Publish { block, is_lost, clears }),
         12 => Just(Step::Deliver),
         9 => Just(Step::AnswerReplay),
+        2 => Just(Step::LoseReplayed),
         1 => Just(Step::FailReplay),
         2 => Just(Step::AnswerStart),
         1 => Just(Step::Disconnect),
