@@ -103,7 +103,7 @@ pub(crate) const INDEX_REPLAYS: Row = Row {
     unit: "replays",
     help: "Replays that were asked of a rank's engine, by how they ended",
     moves: "when a replay ends",
-    act: "short: raise the engine's replay buffer",
+    act: "short: raise the engine's replay buffer; failed: also counts parts of an answer that were lost and asked for again",
     differs: "",
 };
 
