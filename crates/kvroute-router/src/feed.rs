@@ -72,16 +72,19 @@ impl Feed {
     }
 
     fn take(&self, source: &RankSource, update: SourceUpdate) {
-        let now = self.pool.knowledge().now();
+        let knowledge = self.pool.knowledge();
         match update.change {
             SourceChange::Clear => {
                 let mut position = source.position();
-                self.pool.knowledge().clear(self.rank.slot);
+                knowledge.clear(self.rank.slot);
                 set_position(&mut position, None);
-                source.cleared(now);
+                source.cleared(knowledge.now());
             }
             SourceChange::Apply { batch, position } => self.apply(source, &batch, position),
-            SourceChange::Status(status) => source.learn(now, |trust| trust.stream(status, now)),
+            SourceChange::Status(status) => {
+                let now = knowledge.now();
+                source.learn(now, |trust| trust.stream(status, now));
+            }
             SourceChange::Incident(incident) => self.take_incident(source, incident),
         }
         self.show_size(source);

@@ -89,17 +89,36 @@ impl Knowledge {
         blocks.iter().filter_map(left).any(|tombstone| tombstone.at >= since)
     }
 
-    /// Runs a change that may push blocks out. Each block is buried while the index is still held, so that nobody can
-    /// see it gone and its grave missing; the graveyard's lock is always the inner one.
+    /// Runs a change that may push blocks out. The index tells of a block once it is gone for every lookup, so the time
+    /// of its burial is not before any promise that still counted on it.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&ReportedIndex, &mut dyn FnMut(Removal)) -> T) -> T {
-        let now = self.now();
-        change(&self.index, &mut |removal| self.bury(removal, now))
+        change(&self.index, &mut |removal| self.bury(removal))
     }
 
-    fn bury(&self, removal: Removal, now: Duration) {
+    fn bury(&self, removal: Removal) {
         if removal.cause == RemovalCause::IndexBudget {
             self.pushed_out.fetch_add(1, Ordering::Relaxed);
         }
-        self.tombstones.lock().bury(removal, now);
+        self.tombstones.lock().bury(removal, self.now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long batch takes its time: what it removes at its end left after a promise that was made in its middle.
+    #[test]
+    fn a_block_that_left_after_a_promise_was_dated_to_the_start_of_its_batch() {
+        let knowledge = Knowledge::new(64 << 20);
+        let (slot, sequence) = (RankSlot::new(0), SequenceHash::from_raw(7));
+        let promised = knowledge.change(|_, gone| {
+            std::thread::sleep(Duration::from_millis(2));
+            let promised = knowledge.now();
+            gone(Removal { slot, sequence, cause: RemovalCause::Evicted });
+            promised
+        });
+        assert!(knowledge.lost_any(slot, &[sequence], promised));
+        assert!(!knowledge.lost_any(slot, &[sequence], knowledge.now() + Duration::from_millis(1)));
     }
 }
