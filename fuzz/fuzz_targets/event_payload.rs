@@ -4,6 +4,7 @@
 
 use kvroute_core::KvEvent;
 use kvroute_engine::events::EventDecoder;
+use kvroute_fuzz::check_stored;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|payload: &[u8]| {
@@ -21,13 +22,7 @@ fuzz_target!(|payload: &[u8]| {
 
 fn check(event: &KvEvent, bytes: usize) {
     match event {
-        KvEvent::Stored(stored) => {
-            assert!(!stored.hashes.is_empty());
-            assert_eq!(stored.tokens.len(), stored.hashes.len() * stored.block_size.get() as usize);
-            assert!(stored.tokens.len() <= bytes, "made up {} tokens", stored.tokens.len());
-            assert_ne!(stored.salt.as_deref(), Some(""));
-            assert_ne!(stored.adapter.as_deref(), Some(""));
-        }
+        KvEvent::Stored(stored) => check_stored(stored, bytes),
         KvEvent::Removed { hashes, .. } => assert!(hashes.len() <= bytes),
         KvEvent::Moved { .. } => unreachable!("no engine moves blocks on this wire"),
         KvEvent::Cleared => {}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kvroute_core::{DpRank, KvEvent};
 use kvroute_engine::events::{PolledSource, SourceAction};
-use kvroute_fuzz::json_tree;
+use kvroute_fuzz::{check_stored, json_tree};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
 fuzz_target!(|answer: &[u8]| {
@@ -34,12 +34,7 @@ fn check(action: &SourceAction, bytes: usize) {
     assert_eq!(*position, None);
     for event in &batch.events {
         match event {
-            KvEvent::Stored(stored) => {
-                assert!(!stored.hashes.is_empty());
-                assert_eq!(stored.tokens.len(), stored.hashes.len() * stored.block_size.get() as usize);
-                assert!(stored.tokens.len() <= bytes, "made up {} tokens", stored.tokens.len());
-                assert_ne!(stored.salt.as_deref(), Some(""));
-            }
+            KvEvent::Stored(stored) => check_stored(stored, bytes),
             KvEvent::Removed { hashes, .. } => assert!(hashes.len() <= bytes),
             KvEvent::Moved { from, to, .. } => assert_ne!(from, to),
             KvEvent::Cleared => {}

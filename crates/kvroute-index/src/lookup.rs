@@ -8,7 +8,7 @@ use kvroute_core::{SequenceHash, Tier};
 
 use crate::holder::{Held, Holder};
 use crate::prefixes::Prefixes;
-use crate::run::{RunId, RunPlace};
+use crate::run::{RunId, RunPlace, RunState};
 use crate::segments::SegmentCells;
 use crate::sets::{HEADER, words_at};
 use crate::shelf::Shelf;
@@ -51,11 +51,7 @@ impl<'a> DeviceWalk<'a> {
     fn visit(&mut self, run: RunId) -> Option<usize> {
         let runs = &self.shelf.runs;
         loop {
-            let state = runs.state(run);
-            let place = runs.place(run);
-            let rest = &self.hashes[self.at..];
-            let len = rest.len().min(state.len() as usize);
-            let matched = matched_blocks(self.shelf, place, &rest[..len]);
+            let Glance { state, place, matched } = Glance::at(self.shelf, run, &self.hashes[self.at..]);
             if matched == 0 {
                 if runs.is_still(run, state) {
                     return None;
@@ -116,8 +112,28 @@ impl<'a> DeviceWalk<'a> {
     }
 }
 
+/// What a run was at one look, to be believed only if it still is afterwards.
+pub(crate) struct Glance {
+    pub(crate) state: RunState,
+    pub(crate) place: RunPlace,
+    /// Leading blocks of the prompt that are the run's.
+    pub(crate) matched: usize,
+}
+
+// === impl Glance ===
+
+impl Glance {
+    /// Looks at a run that the prompt may go on with.
+    pub(crate) fn at(shelf: &Shelf, run: RunId, prompt: &[SequenceHash]) -> Self {
+        let state = shelf.runs.state(run);
+        let place = shelf.runs.place(run);
+        let len = prompt.len().min(state.len() as usize);
+        Self { state, place, matched: matched_blocks(shelf, place, &prompt[..len]) }
+    }
+}
+
 /// Leading blocks of the prompt that are those of the run. Hashes are chained: once they differ, they stay so.
-pub(crate) fn matched_blocks(shelf: &Shelf, place: RunPlace, prompt: &[SequenceHash]) -> usize {
+fn matched_blocks(shelf: &Shelf, place: RunPlace, prompt: &[SequenceHash]) -> usize {
     let equal = |at: usize| shelf.runs.hash(place, at as u32) == prompt[at];
     if prompt.is_empty() {
         return 0;

@@ -6,7 +6,7 @@
 use kvroute_core::{RankSlot, SequenceHash, Tier};
 
 use crate::holder::{Held, Holder};
-use crate::lookup::matched_blocks;
+use crate::lookup::Glance;
 use crate::prefixes::Prefixes;
 use crate::run::RunId;
 use crate::segments::SegmentCells;
@@ -62,11 +62,7 @@ impl<'a> TierWalk<'a> {
         let runs = &self.shelf.runs;
         let (stretches, words) = (self.stretches.len(), self.words.len());
         loop {
-            let state = runs.state(run);
-            let place = runs.place(run);
-            let rest = &self.hashes[self.at..];
-            let len = rest.len().min(state.len() as usize);
-            let matched = matched_blocks(self.shelf, place, &rest[..len]);
+            let Glance { state, place, matched } = Glance::at(self.shelf, run, &self.hashes[self.at..]);
             if matched > 0 {
                 self.note(state.holder(), matched as u32);
             }

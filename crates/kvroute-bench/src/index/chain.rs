@@ -47,11 +47,11 @@ impl Index for Chain {
     }
 
     fn query(contents: &[u64]) -> Self::Query {
-        contents.iter().map(|&content| ContentHash(content)).collect()
+        content_hashes(contents)
     }
 
     fn read(query: &Self::Query) -> u64 {
-        query.iter().fold(0, |read, hash| read ^ hash.0)
+        read(query)
     }
 
     fn apply(&self, writer: &mut Self::Writer, event: ChainEvent) {
@@ -99,11 +99,11 @@ impl Index for DenseChain {
     }
 
     fn query(contents: &[u64]) -> Self::Query {
-        contents.iter().map(|&content| ContentHash(content)).collect()
+        content_hashes(contents)
     }
 
     fn read(query: &Self::Query) -> u64 {
-        query.iter().fold(0, |read, hash| read ^ hash.0)
+        read(query)
     }
 
     fn apply(&self, writer: &mut Self::Writer, event: ChainEvent) {
@@ -162,6 +162,14 @@ fn chain_index(workers: usize) -> ChainIndex {
 fn block_maps(_index: &ChainIndex) -> Vec<ChainBlockMap> {
     const MOST_WORKERS: usize = 1024;
     (0..MOST_WORKERS).map(|_| ChainBlockMap::new()).collect()
+}
+
+fn content_hashes(contents: &[u64]) -> Vec<ContentHash> {
+    contents.iter().map(|&content| ContentHash(content)).collect()
+}
+
+fn read(query: &[ContentHash]) -> u64 {
+    query.iter().fold(0, |read, hash| read ^ hash.0)
 }
 
 fn chain_event(event: &Event) -> ChainEvent {

@@ -46,11 +46,11 @@ impl Index for Compressed {
     }
 
     fn query(contents: &[u64]) -> Self::Query {
-        contents.iter().map(|&content| LocalBlockHash(content)).collect()
+        local_hashes(contents)
     }
 
     fn read(query: &Self::Query) -> u64 {
-        query.iter().fold(0, |read, hash| read ^ hash.0)
+        read(query)
     }
 
     fn apply(&self, (): &mut (), event: RouterEvent) {
@@ -101,11 +101,11 @@ impl Index for Plain {
     }
 
     fn query(contents: &[u64]) -> Self::Query {
-        contents.iter().map(|&content| LocalBlockHash(content)).collect()
+        local_hashes(contents)
     }
 
     fn read(query: &Self::Query) -> u64 {
-        query.iter().fold(0, |read, hash| read ^ hash.0)
+        read(query)
     }
 
     fn apply(&self, (): &mut (), event: RouterEvent) {
@@ -123,6 +123,14 @@ impl Index for Plain {
     fn busy(&self, (): &mut (), _events: Vec<RouterEvent>, _queries: &[Self::Query]) -> Option<Busy> {
         None
     }
+}
+
+fn local_hashes(contents: &[u64]) -> Vec<LocalBlockHash> {
+    contents.iter().map(|&content| LocalBlockHash(content)).collect()
+}
+
+fn read(query: &[LocalBlockHash]) -> u64 {
+    query.iter().fold(0, |read, hash| read ^ hash.0)
 }
 
 fn runtime() -> Runtime {

@@ -49,7 +49,7 @@ impl Index for FromTokens {
     }
 
     fn read(query: &PromptBlocks) -> u64 {
-        query.hashes().iter().fold(0, |read, hash| read ^ hash.get())
+        read(query)
     }
 
     fn apply(&self, gone: &mut u64, (slot, event): Self::Event) {
@@ -101,7 +101,7 @@ impl Index for FromHashes {
     }
 
     fn read(query: &PromptBlocks) -> u64 {
-        query.hashes().iter().fold(0, |read, hash| read ^ hash.get())
+        read(query)
     }
 
     fn apply(&self, gone: &mut u64, event: HashedEvent) {
@@ -125,6 +125,10 @@ impl Index for FromHashes {
     fn busy(&self, writer: &mut u64, events: Vec<HashedEvent>, queries: &[PromptBlocks]) -> Option<Busy> {
         Some(look_up_while_storing(self, writer, events, queries))
     }
+}
+
+fn read(query: &PromptBlocks) -> u64 {
+    query.hashes().iter().fold(0, |read, hash| read ^ hash.get())
 }
 
 fn each_prefix(answer: &Prefixes, workers: usize, mut tell: impl FnMut(u32, u32)) {

@@ -32,6 +32,28 @@ fn payload(mark: u64, clears: bool) -> Bytes {
     out.into()
 }
 
+/// A batch that stores these blocks of this many tokens, the first one at the root.
+fn storing(names: &[u64], size: u32) -> Bytes {
+    let tokens = names.len() as u32 * size;
+    let mut out = Vec::new();
+    rmp::encode::write_array_len(&mut out, 2).unwrap();
+    rmp::encode::write_f64(&mut out, 1.0).unwrap();
+    rmp::encode::write_array_len(&mut out, 1).unwrap();
+    rmp::encode::write_array_len(&mut out, 5).unwrap();
+    rmp::encode::write_str(&mut out, "BlockStored").unwrap();
+    rmp::encode::write_array_len(&mut out, names.len() as u32).unwrap();
+    for name in names {
+        rmp::encode::write_uint(&mut out, *name).unwrap();
+    }
+    rmp::encode::write_nil(&mut out).unwrap();
+    rmp::encode::write_array_len(&mut out, tokens).unwrap();
+    for id in 0..tokens {
+        rmp::encode::write_uint(&mut out, u64::from(id)).unwrap();
+    }
+    rmp::encode::write_uint(&mut out, u64::from(size)).unwrap();
+    out.into()
+}
+
 fn mark_of(batch: &EventBatch) -> u64 {
     match batch.events.last() {
         Some(KvEvent::Removed { hashes, .. }) => match hashes[..] {

@@ -2,31 +2,12 @@
 
 use super::*;
 
-/// A batch that stores one block of this many tokens.
-fn page(size: u32) -> Bytes {
-    let mut out = Vec::new();
-    rmp::encode::write_array_len(&mut out, 2).unwrap();
-    rmp::encode::write_f64(&mut out, 1.0).unwrap();
-    rmp::encode::write_array_len(&mut out, 1).unwrap();
-    rmp::encode::write_array_len(&mut out, 5).unwrap();
-    rmp::encode::write_str(&mut out, "BlockStored").unwrap();
-    rmp::encode::write_array_len(&mut out, 1).unwrap();
-    rmp::encode::write_uint(&mut out, u64::from(size)).unwrap();
-    rmp::encode::write_nil(&mut out).unwrap();
-    rmp::encode::write_array_len(&mut out, size).unwrap();
-    for id in 0..size {
-        rmp::encode::write_uint(&mut out, u64::from(id)).unwrap();
-    }
-    rmp::encode::write_uint(&mut out, u64::from(size)).unwrap();
-    out.into()
-}
-
 #[test]
 fn a_clear_that_the_engine_did_not_announce_mends_no_loss() {
     let (mut driver, _) = Driver::connected(false);
     let mut actions = Vec::new();
-    driver.source.live(280, page(3), &mut actions);
-    driver.source.live(281, page(4), &mut actions);
+    driver.source.live(280, storing(&[3], 3), &mut actions);
+    driver.source.live(281, storing(&[4], 4), &mut actions);
     let cleared = actions.iter().any(
         |action| matches!(action, SourceAction::Apply { batch, .. } if batch.events[0] == KvEvent::Cleared),
     );

@@ -7,22 +7,7 @@ use crate::events::BlockSizeClaim;
 
 /// A batch that stores two blocks of this many tokens.
 fn pages(mark: u64, size: u32) -> Bytes {
-    let mut out = Vec::new();
-    rmp::encode::write_array_len(&mut out, 2).unwrap();
-    rmp::encode::write_f64(&mut out, 1.0).unwrap();
-    rmp::encode::write_array_len(&mut out, 1).unwrap();
-    rmp::encode::write_array_len(&mut out, 5).unwrap();
-    rmp::encode::write_str(&mut out, "BlockStored").unwrap();
-    rmp::encode::write_array_len(&mut out, 2).unwrap();
-    rmp::encode::write_uint(&mut out, 2 * mark).unwrap();
-    rmp::encode::write_uint(&mut out, 2 * mark + 1).unwrap();
-    rmp::encode::write_nil(&mut out).unwrap();
-    rmp::encode::write_array_len(&mut out, 2 * size).unwrap();
-    for id in 0..2 * size {
-        rmp::encode::write_uint(&mut out, u64::from(id)).unwrap();
-    }
-    rmp::encode::write_uint(&mut out, u64::from(size)).unwrap();
-    out.into()
+    storing(&[2 * mark, 2 * mark + 1], size)
 }
 
 /// A source with or without a replay socket, and what it brought into the index.
