@@ -106,3 +106,28 @@ async fn an_engine_that_evicts_under_pressure_was_called_suspect() {
     assert!(suspicions.is_empty(), "{suspicions:?}");
     Arc::into_inner(fleet).unwrap().stop().await;
 }
+
+/// A suspect's cached prefix is still shown as the best one, and no longer decides.
+#[tokio::test]
+async fn a_suspect_gets_no_credit_for_what_it_is_believed_to_hold() {
+    let fleet = Fleet::start(vec![engine(), engine()], "kv").await;
+    let prompts: Vec<_> = (1..=3).map(|number| prompt(number, 50)).collect();
+    let at = |engine: usize| format!("{}{COMPLETIONS}", fleet.engines[engine].url());
+    for prompt in &prompts {
+        assert_eq!(fleet.client.post(&at(0), &body(prompt)).await.status, 200);
+    }
+    assert_eq!(fleet.client.post(&at(1), &body(&prompts[0][..33])).await.status, 200);
+    until_blocks(&fleet, 0, 9).await;
+    until_blocks(&fleet, 1, 2).await;
+    fleet.engines[0].cause(Incident::Wipe).await;
+    for prompt in &prompts {
+        assert_eq!(ask(&fleet, prompt).await.worker, fleet.engines[0].address().to_string());
+    }
+    until_state(&fleet, 0, "suspect").await;
+    let asked = ask(&fleet, &prompts[0]).await;
+    assert_eq!(asked.worker, fleet.engines[1].address().to_string());
+    assert_eq!(asked.predicted, 32);
+    let best = "dynamo_component_router_kv_best_eligible_cached_prefix_tokens_total";
+    assert_eq!(fleet.scrape().await.count(best, &[]), 4 * 48);
+    fleet.stop().await;
+}
