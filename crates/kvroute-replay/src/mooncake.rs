@@ -2,17 +2,16 @@
 //!
 //! A line names its blocks by ids that are already chained and lists the partial last block too. The reader is
 //! strict about both numbers, because a trace of another block size would silently claim sharing that never
-//! was. Lines are read one at a time: a trace may be larger than memory likes, its requests are not.
+//! was.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::path::Path;
 use std::time::Duration;
 
-use flate2::read::MultiGzDecoder;
 use kvroute_core::{BlockSize, Tokens};
 use serde::Deserialize;
 
+use crate::lines::{each_line, open};
 use crate::{LineFault, Trace, TraceError, TraceRequest};
 
 /// Tokens that one id of a Mooncake trace stands for.
@@ -21,11 +20,11 @@ pub const MOONCAKE_BLOCK_SIZE: BlockSize = match BlockSize::new(512) {
     Err(_) => unreachable!(),
 };
 
-/// The first two bytes of every gzip member.
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-
 /// A hundred years: past it, milliseconds are surely another unit.
 const LATEST_MS: f64 = 100.0 * 365.0 * 86_400_000.0;
+
+const EXPECTED: &str = "a request of a Mooncake trace";
+const EXAMPLE: &str = "{\"timestamp\": ms, \"input_length\": n, \"output_length\": n, \"hash_ids\": [..]}";
 
 #[derive(Deserialize)]
 struct Line {
@@ -37,13 +36,7 @@ struct Line {
 
 /// Reads a trace file, plain or gzip (told apart by content, not by name), at most `limit` requests of it.
 pub fn read_mooncake_file(path: &Path, limit: Option<usize>) -> Result<Trace, TraceError> {
-    let open_error = |source| TraceError::Open { path: path.to_owned(), source };
-    let mut reader = BufReader::new(File::open(path).map_err(open_error)?);
-    let head = reader.fill_buf().map_err(open_error)?;
-    if head.starts_with(&GZIP_MAGIC) {
-        return read_mooncake(BufReader::new(MultiGzDecoder::new(reader)), limit);
-    }
-    read_mooncake(reader, limit)
+    read_mooncake(open(path)?, limit)
 }
 
 /// Reads at most `limit` requests of plain JSON lines. Blank lines are skipped, unknown fields ignored, an
@@ -51,26 +44,22 @@ pub fn read_mooncake_file(path: &Path, limit: Option<usize>) -> Result<Trace, Tr
 /// arrival, requests of equal time in the order of the file.
 pub fn read_mooncake(reader: impl BufRead, limit: Option<usize>) -> Result<Trace, TraceError> {
     let mut requests = Vec::new();
-    for (index, text) in reader.lines().enumerate() {
-        if limit.is_some_and(|limit| requests.len() >= limit) {
-            break;
-        }
-        let line = index + 1;
-        let text = text.map_err(|source| TraceError::Read { line, source })?;
-        if text.trim().is_empty() {
-            continue;
-        }
-        requests.push(parse_line(&text).map_err(|fault| TraceError::Line { line, fault })?);
+    if limit != Some(0) {
+        each_line(reader, |text| {
+            requests.push(parse_line(text)?);
+            Ok(limit.is_none_or(|limit| requests.len() < limit))
+        })?;
     }
     if requests.is_empty() {
-        return Err(TraceError::Empty);
+        return Err(TraceError::Empty { example: EXAMPLE });
     }
     requests.sort_by_key(|request| request.at);
     Ok(Trace { block_size: MOONCAKE_BLOCK_SIZE, requests })
 }
 
 fn parse_line(text: &str) -> Result<TraceRequest, LineFault> {
-    let line: Line = serde_json::from_str(text)?;
+    let line: Line =
+        serde_json::from_str(text).map_err(|source| LineFault::Json { expected: EXPECTED, source })?;
     if !(0.0..=LATEST_MS).contains(&line.timestamp) {
         return Err(LineFault::Timestamp(line.timestamp));
     }

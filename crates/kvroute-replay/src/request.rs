@@ -22,8 +22,8 @@ pub struct TraceRequest {
     pub input: Tokens,
     /// Answer length; never zero.
     pub output: Tokens,
-    /// One id a block of the prompt, the partial last one included. Ids are chained: equal ids at one
-    /// position mean equal prompts up to and with that block.
+    /// One id a block of the prompt; the partial last one is included or not, as the trace has it. Ids are chained:
+    /// equal ids at one position mean equal prompts up to and with that block.
     pub blocks: Vec<u64>,
 }
 
@@ -39,8 +39,8 @@ impl Trace {
 // === impl TraceRequest ===
 
 impl TraceRequest {
-    /// Ids of the complete blocks. The partial last block is listed by the trace, but no engine can reuse it,
-    /// so counting `blocks.len() × block_size` would overstate what is shared.
+    /// Ids of the complete blocks. A trace may list the partial last block too, but no engine can reuse it, so
+    /// counting `blocks.len() × block_size` would overstate what is shared.
     pub fn complete_blocks(&self, block_size: BlockSize) -> &[u64] {
         let complete = block_size.complete_blocks(self.input).get() as usize;
         &self.blocks[..complete.min(self.blocks.len())]

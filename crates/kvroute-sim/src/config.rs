@@ -32,6 +32,12 @@ pub struct SimConfig {
     pub prefill_tps: u64,
     /// Tokens generated a second by each running sequence; 0 takes no time.
     pub decode_tps: u64,
+    /// Tokens of context that a step of the running sequences reads a second: what makes a step longer the more KV
+    /// its sequences have. 0 takes no time.
+    pub kv_read_tps: u64,
+    /// Prompt tokens that a step computes beside the running sequences' next tokens, as engines with chunked prefill
+    /// do: prompts and answers then hold up each other. 0 computes prompts apart and holds up nobody.
+    pub step_tokens: u32,
     /// Where KV events are published.
     pub kv_events: EventEndpoint,
     /// Where missed KV events are replayed.
@@ -93,6 +99,8 @@ impl Default for SimConfig {
             max_model_len: None,
             prefill_tps: 0,
             decode_tps: 0,
+            kv_read_tps: 0,
+            step_tokens: 0,
             kv_events: EventEndpoint::Auto,
             kv_replay: EventEndpoint::Auto,
             announces_start: false,

@@ -7,7 +7,8 @@
 //! an answer ends at its token limit only.
 //!
 //! The cache and the scheduler are pure state machines. One task drives them and owns the event socket; HTTP
-//! handlers talk to it by channels, so a slow client or subscriber never holds up the engine.
+//! handlers talk to it by channels, so a slow client or subscriber never holds up the engine. [`VirtualEngine`] is the
+//! same without sockets, for whoever brings a clock of his own.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ mod scheduler;
 mod stats;
 mod tokenizer;
 mod unseen;
+mod virtual_engine;
 mod words;
 
 pub use config::{EventEndpoint, Flavour, InvalidEventEndpoint, SimConfig, UnsupportedFlavour};
@@ -35,3 +37,4 @@ pub use faults::{Faults, Incident, InvalidFaults};
 pub use stats::EngineStats;
 pub use tokenizer::TokenizerEncoder;
 pub use unseen::UnseenPeriod;
+pub use virtual_engine::{VirtualEngine, VirtualId, VirtualProgress, VirtualToken};

@@ -1,4 +1,5 @@
-//! When the engine computes what: one prompt at a time, and one token a tick for every running sequence.
+//! When the engine computes what: one prompt at a time, and one token a tick for every running sequence; or, with
+//! [`SimConfig::step_tokens`], both in common steps.
 //!
 //! A state machine over a clock that is passed in. What is due is done in the order of its due times, not of the
 //! wake-ups, so that a late timer delays an answer but never changes the engine's speed. A rate of zero takes no
@@ -7,6 +8,7 @@
 
 mod rate;
 mod sequence;
+mod step;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +21,7 @@ use crate::config::SimConfig;
 use crate::stats::EngineStats;
 use crate::words::{WordIndex, Words};
 
-use rate::Rate;
+use rate::{DecodeSpeed, Rate};
 pub(crate) use sequence::{PrefillReport, Prompt, Sequence, SequenceId};
 
 /// Steps in one call when they take no time. More of them go out with fewer writes; fewer of them notice a
@@ -32,22 +34,32 @@ pub(crate) struct Scheduler {
     cache: PrefixCache,
     words: Arc<Words>,
     prefill_rate: Rate,
-    decode_rate: Rate,
+    decode_speed: DecodeSpeed,
+    /// Prompt tokens of a common step; 0 where prompts are computed apart.
+    step_tokens: usize,
     waiting: VecDeque<Sequence>,
-    prefill: Option<Prefill>,
+    /// One where prompts are computed apart; in a common step as many as it has room for.
+    prefills: VecDeque<Prefill>,
     /// In the order of admission: the last one makes room when blocks run out.
     running: Vec<Sequence>,
     next_decode: Duration,
+    /// When the common step under way ends.
+    step_end: Option<Duration>,
     /// Due time of what was done last.
     clock: Duration,
     stats: EngineStats,
 }
 
-/// The prompt being computed.
+/// A prompt being computed.
 #[derive(Debug)]
 struct Prefill {
     sequence: Sequence,
     reused: usize,
+    /// Blocks that it has cached already.
+    created: usize,
+    /// Tokens that no step has taken yet.
+    missing: usize,
+    /// Where prompts are computed apart.
     done_at: Duration,
 }
 
@@ -81,11 +93,13 @@ impl Scheduler {
             cache: PrefixCache::new(config.kv_blocks, config.block_size, config.seed),
             words,
             prefill_rate: Rate::new(config.prefill_tps),
-            decode_rate: Rate::new(config.decode_tps),
+            decode_speed: DecodeSpeed::new(config.decode_tps, config.kv_read_tps),
+            step_tokens: config.step_tokens as usize,
             waiting: VecDeque::new(),
-            prefill: None,
+            prefills: VecDeque::new(),
             running: Vec::new(),
             next_decode: Duration::ZERO,
+            step_end: None,
             clock: Duration::ZERO,
             stats: EngineStats::default(),
         }
@@ -101,9 +115,13 @@ impl Scheduler {
     pub(crate) fn cancel(&mut self, ids: &[SequenceId]) {
         let is_cancelled = |sequence: &Sequence| ids.contains(&sequence.id);
         self.waiting.retain(|sequence| !is_cancelled(sequence));
-        if let Some(mut prefill) = self.prefill.take_if(|prefill| is_cancelled(&prefill.sequence)) {
-            self.cache.release(&mut prefill.sequence.chain);
-        }
+        self.prefills.retain_mut(|prefill| {
+            let is_cancelled = is_cancelled(&prefill.sequence);
+            if is_cancelled {
+                self.cache.release(&mut prefill.sequence.chain);
+            }
+            !is_cancelled
+        });
         for mut sequence in self.running.extract_if(.., |sequence| is_cancelled(sequence)) {
             self.cache.release(&mut sequence.chain);
         }
@@ -130,26 +148,9 @@ impl Scheduler {
     /// Does everything that is due by now.
     pub(crate) fn advance(&mut self, now: Duration) -> Progress {
         let mut progress = Progress::default();
-        let mut steps_left = STEPS_WITHOUT_DELAY;
-        loop {
-            self.start_prefill(now);
-            let prefill_at = self.prefill.as_ref().map(|prefill| prefill.done_at);
-            let decode_at = (!self.running.is_empty()).then_some(self.next_decode);
-            match (prefill_at, decode_at) {
-                (Some(at), decode_at) if at <= now && decode_at.is_none_or(|decode_at| at <= decode_at) => {
-                    self.clock = at;
-                    self.finish_prefill(&mut progress);
-                }
-                (_, Some(at)) if at <= now => {
-                    self.clock = at;
-                    self.decode(&mut progress);
-                    steps_left -= usize::from(self.decode_rate.is_instant());
-                    if steps_left == 0 {
-                        break;
-                    }
-                }
-                _ => break,
-            }
+        match self.step_tokens {
+            0 => self.advance_apart(now, &mut progress),
+            _ => self.advance_steps(now, &mut progress),
         }
         self.clock = now;
         progress
@@ -157,17 +158,45 @@ impl Scheduler {
 
     /// When [`Scheduler::advance`] has something to do next; `None` when idle until the next submission.
     pub(crate) fn next_due(&self) -> Option<Duration> {
+        if self.step_tokens > 0 {
+            return self.next_step();
+        }
         let decode_at = (!self.running.is_empty()).then_some(self.next_decode);
-        let prefill_at = self.prefill.as_ref().map(|prefill| prefill.done_at);
-        let admit_at = (self.prefill.is_none() && self.running.is_empty() && !self.waiting.is_empty())
-            .then_some(self.clock);
+        let prefill_at = self.prefills.front().map(|prefill| prefill.done_at);
+        let is_idle = self.prefills.is_empty() && self.running.is_empty();
+        let admit_at = (is_idle && !self.waiting.is_empty()).then_some(self.clock);
         [decode_at, prefill_at, admit_at].into_iter().flatten().min()
+    }
+
+    fn advance_apart(&mut self, now: Duration, progress: &mut Progress) {
+        let mut steps_left = STEPS_WITHOUT_DELAY;
+        loop {
+            self.start_prefill(now);
+            let prefill_at = self.prefills.front().map(|prefill| prefill.done_at);
+            let decode_at = (!self.running.is_empty()).then_some(self.next_decode);
+            match (prefill_at, decode_at) {
+                (Some(at), decode_at) if at <= now && decode_at.is_none_or(|decode_at| at <= decode_at) => {
+                    self.clock = at;
+                    self.finish_prefill(progress);
+                }
+                (_, Some(at)) if at <= now => {
+                    self.clock = at;
+                    self.decode(progress);
+                    self.next_decode = self.clock + self.decode_speed.step(&self.running);
+                    steps_left -= usize::from(self.next_decode == at);
+                    if steps_left == 0 {
+                        break;
+                    }
+                }
+                _ => break,
+            }
+        }
     }
 
     /// The counters, with the present state of the queue and the cache.
     pub(crate) fn stats(&self) -> EngineStats {
         EngineStats {
-            running: (self.running.len() + usize::from(self.prefill.is_some())) as u64,
+            running: (self.running.len() + self.prefills.len()) as u64,
             waiting: self.waiting.len() as u64,
             kv_blocks_used: self.cache.used_blocks() as u64,
             kv_blocks_held: self.cache.held_blocks() as u64,
@@ -177,37 +206,44 @@ impl Scheduler {
     }
 
     fn start_prefill(&mut self, now: Duration) {
-        if self.prefill.is_some() {
+        if !self.prefills.is_empty() {
             return;
         }
-        let Some(mut sequence) = self.waiting.pop_front() else { return };
+        let (clock, rate) = (self.clock, self.prefill_rate);
+        let Some(prefill) = self.admit_next() else { return };
+        let started_at = prefill.sequence.arrived.max(clock).min(now);
+        prefill.done_at = started_at + rate.time_for(prefill.missing);
+    }
+
+    /// Takes the first of those that wait among those being computed, if there is room for it.
+    fn admit_next(&mut self) -> Option<&mut Prefill> {
+        let mut sequence = self.waiting.pop_front()?;
         let Some(reused) = self.cache.admit(&mut sequence.chain) else {
             self.waiting.push_front(sequence);
-            return;
+            return None;
         };
-        let started_at = sequence.arrived.max(self.clock).min(now);
-        let done_at = started_at + self.prefill_rate.time_for(sequence.chain.len() - reused);
-        self.prefill = Some(Prefill { sequence, reused, done_at });
+        let missing = sequence.chain.len() - reused;
+        self.prefills.push_back(Prefill { sequence, reused, created: 0, missing, done_at: Duration::ZERO });
+        self.prefills.back_mut()
     }
 
     fn finish_prefill(&mut self, progress: &mut Progress) {
-        let Some(Prefill { mut sequence, reused, .. }) = self.prefill.take() else { return };
-        let created = self.cache.store(&mut sequence.chain);
+        let Some(Prefill { mut sequence, reused, created, .. }) = self.prefills.pop_front() else { return };
+        let created = created + self.cache.store(&mut sequence.chain);
         if sequence.note_prefill(reused, created) && sequence.counts_prompt {
             self.stats.prompt_tokens += sequence.chain.len() as u64;
             self.stats.reused_tokens += reused as u64;
             self.stats.computed_tokens += (sequence.chain.len() - reused) as u64;
         }
-        if self.running.is_empty() {
-            self.next_decode = self.clock + self.decode_rate.time_for(1);
-        }
         self.running.push(sequence);
         self.generate(self.running.len() - 1, progress);
+        if self.running.len() == 1 {
+            self.next_decode = self.clock + self.decode_speed.step(&self.running);
+        }
         self.end_step(progress);
     }
 
     fn decode(&mut self, progress: &mut Progress) {
-        self.next_decode = self.clock + self.decode_rate.time_for(1);
         let mut index = 0;
         while index < self.running.len() && self.make_room_for(index) {
             self.cache.store(&mut self.running[index].chain);
@@ -231,7 +267,8 @@ impl Scheduler {
 
     /// Puts the sequence that was admitted last back in front of the queue, to be computed again.
     fn preempt_newest(&mut self) -> Option<SequenceId> {
-        let newest = self.prefill.take().map(|prefill| prefill.sequence).or_else(|| self.running.pop());
+        let prefill = self.prefills.pop_back().map(|prefill| prefill.sequence);
+        let newest = prefill.or_else(|| self.running.pop());
         let mut sequence = newest?;
         let id = sequence.id;
         self.cache.release(&mut sequence.chain);

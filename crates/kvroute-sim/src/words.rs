@@ -40,6 +40,13 @@ impl Words {
         Some(Self { ids, texts })
     }
 
+    /// Words without a text, for an engine whose answers nobody reads.
+    pub(crate) fn numbered() -> Self {
+        let ids: Vec<_> = (0..WORDS as TokenId).collect();
+        let texts = vec![String::new(); ids.len()];
+        Self { ids, texts }
+    }
+
     pub(crate) fn id(&self, word: WordIndex) -> TokenId {
         self.ids[word.0 as usize]
     }

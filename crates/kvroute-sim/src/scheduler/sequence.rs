@@ -41,6 +41,10 @@ impl SequenceId {
     pub(crate) const fn new(number: u64) -> Self {
         Self(number)
     }
+
+    pub(crate) const fn get(self) -> u64 {
+        self.0
+    }
 }
 
 // === impl Sequence ===

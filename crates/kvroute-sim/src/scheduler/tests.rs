@@ -26,9 +26,18 @@ impl PromptEncoder for ThreeWords {
 }
 
 fn scheduler(kv_blocks: u32, prefill_tps: u64, decode_tps: u64) -> Scheduler {
-    let block_size = BlockSize::new(4).unwrap();
-    let config = SimConfig { kv_blocks, block_size, prefill_tps, decode_tps, ..SimConfig::default() };
+    scheduler_of(SimConfig { kv_blocks, prefill_tps, decode_tps, ..SimConfig::default() })
+}
+
+fn scheduler_of(config: SimConfig) -> Scheduler {
+    let config = SimConfig { block_size: BlockSize::new(4).unwrap(), ..config };
     Scheduler::new(&config, Arc::new(Words::new(&ThreeWords).unwrap()))
+}
+
+/// Steps of 20 prompt tokens, which take 20 ms, or without any 10 ms.
+fn stepping(kv_blocks: u32) -> Scheduler {
+    let config = SimConfig { kv_blocks, prefill_tps: 1000, decode_tps: 100, ..SimConfig::default() };
+    scheduler_of(SimConfig { step_tokens: 20, ..config })
 }
 
 fn sequence(number: u64, prompt: &[TokenId], max_tokens: u64, arrived: Duration) -> Sequence {
@@ -134,6 +143,53 @@ fn a_reset_with_preemption_is_announced_before_the_blocks_that_follow() {
     assert_eq!(batches, [[CacheChange::Cleared, stored[0][0].clone()]]);
 }
 
+#[test]
+fn a_step_takes_longer_the_more_context_its_sequences_have() {
+    let config = SimConfig { kv_blocks: 64, decode_tps: 100, kv_read_tps: 1000, ..SimConfig::default() };
+    let mut scheduler = scheduler_of(config);
+    submit(&mut scheduler, 0, &[1; 50], 3, 0);
+    let tokens = run(&mut scheduler);
+    assert_eq!(times_of(&tokens, 0), [ms(0), ms(61), ms(61 + 62)]);
+}
+
+#[test]
+fn prompts_and_answers_of_common_steps_hold_up_each_other() {
+    let mut scheduler = stepping(64);
+    submit(&mut scheduler, 0, &[1; 10], 4, 0);
+    submit(&mut scheduler, 1, &[2; 30], 2, 15);
+    let tokens = run(&mut scheduler);
+    // 10 and a step; then 20 of the second prompt beside the first answer, then its last 10.
+    assert_eq!(times_of(&tokens, 0), [ms(20), ms(50), ms(70), ms(80)]);
+    assert_eq!(times_of(&tokens, 1), [ms(70), ms(80)]);
+}
+
+#[test]
+fn a_step_computes_several_prompts_and_an_equal_one_reuses_what_it_computes() {
+    let mut scheduler = stepping(64);
+    for number in 0..3 {
+        submit(&mut scheduler, number, &[1; 9], 1, 0);
+    }
+    submit(&mut scheduler, 3, &[2; 12], 1, 0);
+    let tokens = run(&mut scheduler);
+    let firsts: Vec<_> = (0..4).map(|number| times_of(&tokens, number)[0]).collect();
+    assert_eq!(firsts, [ms(30), ms(30), ms(30), ms(30 + 13)], "9 + 1 + 1 and 9 of 12 fill one step");
+    assert_eq!(scheduler.stats().reused_tokens, 16);
+}
+
+#[test]
+fn common_steps_make_room_and_end_with_cancelled_work() {
+    let mut scheduler = stepping(6);
+    submit(&mut scheduler, 0, &[1; 8], 10, 0);
+    submit(&mut scheduler, 1, &[2; 8], 10, 0);
+    submit(&mut scheduler, 2, &[3; 8], 10, 0);
+    scheduler.advance(ms(5));
+    scheduler.cancel(&[SequenceId::new(1)]);
+    let tokens = run(&mut scheduler);
+    assert_eq!([0, 1, 2].map(|number| times_of(&tokens, number).len()), [10, 0, 10]);
+    let stats = scheduler.stats();
+    assert_eq!((stats.finished_sequences, stats.kv_blocks_held, stats.waiting), (2, 0, 0));
+}
+
 #[derive(Clone, Debug)]
 struct Arrival {
     prompt: Vec<TokenId>,
@@ -151,9 +207,11 @@ proptest! {
     fn late_wake_ups_change_nothing(
         arrivals in prop::collection::vec(arrival(), 1..6),
         delays in prop::collection::vec(0u64..40, 1..20),
+        step_tokens in prop::sample::select(vec![0u32, 5, 40]),
     ) {
         let start = || {
-            let mut scheduler = scheduler(9, 2000, 500);
+            let config = SimConfig { kv_blocks: 9, prefill_tps: 2000, decode_tps: 500, ..SimConfig::default() };
+            let mut scheduler = scheduler_of(SimConfig { step_tokens, kv_read_tps: 50_000, ..config });
             for (number, arrival) in (0..).zip(&arrivals) {
                 submit(&mut scheduler, number, &arrival.prompt, arrival.max_tokens, 0);
             }
