@@ -9,8 +9,10 @@
 #[macro_use]
 mod closed;
 mod block;
+mod cached;
 mod event;
 mod hash;
+mod hashed_prompts;
 pub mod invariants;
 mod load;
 mod namespace;
@@ -22,8 +24,10 @@ mod source;
 mod worker;
 
 pub use block::{BlockSize, ZeroBlockSize};
+pub use cached::CachedTokens;
 pub use event::{EngineHash, EventBatch, KvEvent, LastMessage, Removal, RemovalCause, StoredBlocks, Tier};
 pub use hash::{BlockContents, BlockHash, PrefixHasher, PromptBlocks, SequenceHash};
+pub use hashed_prompts::HashedPrompts;
 pub use load::WorkerLoad;
 pub use namespace::Namespace;
 pub use phase::Phase;
@@ -31,7 +35,7 @@ pub use prehashed::{FoldHasher, PrehashedMap};
 pub use quantity::{Blocks, Tokens};
 pub use report::{Figure, ReportSource, WorkerReport};
 pub use source::{ReplayOutcome, SourceState};
-pub use worker::{AttemptId, DpRank, ModelName, RankSlot, WorkerId, WorkerRank};
+pub use worker::{AttemptId, DpRank, ModelName, RankKey, RankSlot, WorkerId, WorkerRank};
 
 /// One id of a model's tokenizer.
 pub type TokenId = u32;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
 /// Configured or discovered name of one HTTP inference server. A closed set, so it may be a metric label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(Arc<str>);
@@ -26,6 +28,10 @@ pub struct WorkerRank {
 /// another rank once everything kept under it was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RankSlot(u32);
+
+/// What a rank's name hashes to: the same after a restart of the router, whatever slot the rank gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RankKey(u64);
 
 /// Name of a pool's model: a closed set, aliases and adapters count under it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,6 +95,11 @@ impl WorkerRank {
     pub const fn new(worker: WorkerId, dp_rank: DpRank) -> Self {
         Self { worker, dp_rank }
     }
+
+    /// Tells it from every other rank, without its name at hand.
+    pub fn key(&self) -> RankKey {
+        RankKey(xxh3_64_with_seed(self.worker.as_str().as_bytes(), self.dp_rank.get().into()))
+    }
 }
 
 impl fmt::Display for WorkerRank {
@@ -113,6 +124,20 @@ impl RankSlot {
     /// Position in an array with one element a rank.
     pub const fn index(self) -> usize {
         self.0 as usize
+    }
+}
+
+// === impl RankKey ===
+
+impl RankKey {
+    /// Wraps 64 bits.
+    pub const fn new(key: u64) -> Self {
+        Self(key)
+    }
+
+    /// The 64 bits.
+    pub const fn get(self) -> u64 {
+        self.0
     }
 }
 

@@ -5,7 +5,7 @@ use http::StatusCode;
 
 use crate::http::Answer;
 use crate::probe::{Answers, models};
-use crate::{EngineKind, Probe, ProbeError};
+use crate::{EngineKind, EngineLoads, Probe, ProbeError};
 
 /// Address of the worker.
 const URL: &str = "http://worker:8000";
@@ -26,4 +26,11 @@ pub fn probe_answers<'a>(
     let engine = EngineKind::by_owner(&models.owner).unwrap_or(fallback);
     let answers: Answers = engine.spec().questions.iter().copied().zip(answers).collect();
     Ok(Probe::read(URL, engine, models.served, &answers))
+}
+
+/// The load that an engine tells by this answer to the question of this number, counted around.
+pub fn told_load(engine: EngineKind, question: usize, answer: &[u8]) -> Option<EngineLoads> {
+    let questions = engine.spec().load;
+    let question = question.checked_rem(questions.len())?;
+    questions[question].loads(answer)
 }

@@ -16,7 +16,16 @@ pub type HttpClient = Client<HttpConnector, Full<Bytes>>;
 /// A worker that does not answer such a call within this time is taken as not answering.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest answer that is read: ids of a million tokens take 8 MB.
-const MAX_ANSWER: usize = 32 << 20;
+const LONGEST_ANSWER: usize = 32 << 20;
+
+/// What a call may cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Time until the answer is complete.
+    pub(crate) patience: Duration,
+    /// Bytes of its body.
+    pub(crate) longest: usize,
+}
 
 /// What a worker answered, whatever the status.
 #[derive(Clone, Debug)]
@@ -40,11 +49,11 @@ pub enum CallError {
     #[error("{0}")]
     Broken(String),
     /// Connected or not, nothing came in time.
-    #[error("no answer within {} s", .0.as_secs())]
+    #[error("no answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     /// The answer does not end.
-    #[error("the answer is longer than {} MiB", MAX_ANSWER >> 20)]
-    TooLong,
+    #[error("the answer is longer than {} MiB", .0 >> 20)]
+    TooLong(usize),
 }
 
 /// A client for calls beside the inference path, which are rare: it keeps hardly any connection.
@@ -53,6 +62,13 @@ pub(crate) fn small_client() -> HttpClient {
     connector.set_connect_timeout(Some(PATIENCE));
     connector.set_nodelay(true);
     Client::builder(TokioExecutor::new()).pool_max_idle_per_host(1).build(connector)
+}
+
+// === impl Limits ===
+
+impl Limits {
+    /// For what is asked rarely.
+    const USUAL: Self = Self { patience: PATIENCE, longest: LONGEST_ANSWER };
 }
 
 // === impl Answer ===
@@ -71,7 +87,18 @@ impl Answer {
 
 /// Asks a worker for a path.
 pub(crate) async fn get(client: &HttpClient, base: &str, path: &str) -> Result<Answer, CallError> {
-    call(client, Method::GET, base, path, Bytes::new()).await
+    get_within(client, base, path, Limits::USUAL).await
+}
+
+/// Asks a worker for a path, at a cost of one's own.
+pub(crate) async fn get_within(
+    client: &HttpClient,
+    base: &str,
+    path: &str,
+    limits: Limits,
+) -> Result<Answer, CallError> {
+    let request = request(Method::GET, base, path, Bytes::new())?;
+    exchange_within(client, request, limits).await
 }
 
 /// Sends JSON to a path of a worker.
@@ -81,39 +108,45 @@ pub(crate) async fn post(
     path: &str,
     body: Vec<u8>,
 ) -> Result<Answer, CallError> {
-    call(client, Method::POST, base, path, body.into()).await
+    let request = request(Method::POST, base, path, body.into())?;
+    exchange_within(client, request, Limits::USUAL).await
 }
 
-async fn call(
-    client: &HttpClient,
-    method: Method,
-    base: &str,
-    path: &str,
-    body: Bytes,
-) -> Result<Answer, CallError> {
+fn request(method: Method, base: &str, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, CallError> {
     let url = format!("{}{path}", base.trim_end_matches('/'));
     let bad_address =
         |error: http::Error| CallError::BadAddress { url: url.clone(), reason: error.to_string() };
-    let request = Request::builder()
+    Request::builder()
         .method(method)
         .uri(&url)
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(body))
-        .map_err(bad_address)?;
-    match tokio::time::timeout(PATIENCE, exchange(client, request)).await {
+        .map_err(bad_address)
+}
+
+async fn exchange_within(
+    client: &HttpClient,
+    request: Request<Full<Bytes>>,
+    limits: Limits,
+) -> Result<Answer, CallError> {
+    match tokio::time::timeout(limits.patience, exchange(client, request, limits.longest)).await {
         Ok(answer) => answer,
-        Err(_) => Err(CallError::TimedOut(PATIENCE)),
+        Err(_) => Err(CallError::TimedOut(limits.patience)),
     }
 }
 
-async fn exchange(client: &HttpClient, request: Request<Full<Bytes>>) -> Result<Answer, CallError> {
+async fn exchange(
+    client: &HttpClient,
+    request: Request<Full<Bytes>>,
+    longest: usize,
+) -> Result<Answer, CallError> {
     let response = client.request(request).await.map_err(|error| CallError::Broken(causes(&error)))?;
     let status = response.status();
     let body =
-        Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|error| match error
+        Limited::new(response.into_body(), longest).collect().await.map_err(|error| match error
             .downcast_ref::<LengthLimitError>(
         ) {
-            Some(_) => CallError::TooLong,
+            Some(_) => CallError::TooLong(longest),
             None => CallError::Broken(causes(error.as_ref())),
         })?;
     Ok(Answer { status, body: body.to_bytes() })

@@ -77,6 +77,16 @@ impl EngineKind {
         self.spec().report_remedy
     }
 
+    /// Whether the engine is known to tell its load.
+    pub const fn tells_load(self) -> bool {
+        !self.spec().load.is_empty()
+    }
+
+    /// What to change so that the engine tells its load.
+    pub const fn load_remedy(self) -> &'static str {
+        self.spec().load_remedy
+    }
+
     /// What to change so that the engine publishes KV events.
     pub const fn events_remedy(self) -> &'static str {
         self.spec().events_remedy

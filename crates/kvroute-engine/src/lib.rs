@@ -7,12 +7,14 @@
 #![forbid(unsafe_code)]
 
 pub mod events;
+mod exposition;
 #[doc(hidden)]
 pub mod fuzz;
 mod health;
 mod http;
 mod kind;
 mod llamacpp;
+mod load;
 mod openai;
 mod probe;
 mod sglang;
@@ -24,6 +26,7 @@ mod vllm;
 pub use health::{HealthError, check_health};
 pub use http::{CallError, HttpClient};
 pub use kind::EngineKind;
+pub use load::{EngineLoad, EngineLoads, LoadError, fetch_load};
 pub use probe::{AnnouncedEvents, Probe, ProbeError, ServedModel, probe};
 pub use spec::ChatStyle;
 pub use tokenize_remote::{RemoteTokenizeError, RemoteTokenizer};

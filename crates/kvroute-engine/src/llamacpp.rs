@@ -5,6 +5,7 @@ use kvroute_openai::ChatPrompt;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::load::{LoadAnswer, LoadFamilies, LoadQuestion};
 use crate::probe::{Answers, Probe};
 use crate::spec::{Brings, ChatStyle, EngineSpec, StepResult, TokenizeStep};
 use crate::tokenize_remote::chat_body;
@@ -25,6 +26,17 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     chat_style: ChatStyle::LlamaCpp,
     report_remedy: "upgrade llama-server: it reports reuse in timings and usage by default",
     events_remedy: "llama.cpp publishes no kv events",
+    load: &[LoadQuestion {
+        path: "/metrics",
+        answer: LoadAnswer::Families(LoadFamilies {
+            running: "llamacpp:requests_processing",
+            waiting: "llamacpp:requests_deferred",
+            // Older releases tell how full the cache is, with all that idle slots keep for later: no load.
+            kv_usage: &[],
+            rank_label: None,
+        }),
+    }],
+    load_remedy: "start llama-server with --metrics",
     tokenize_chat: Some(text_of_chat),
     tokenize_text: Some(ids_of_text),
 };

@@ -19,6 +19,8 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     chat_style: ChatStyle::Plain,
     report_remedy: "let the server report usage.prompt_tokens_details.cached_tokens",
     events_remedy: "this server is not known to publish kv events; name their address in kv_events if it does",
+    load: &[],
+    load_remedy: "nothing: this server is not known to tell its load; set engine_load to off for its pool",
     tokenize_chat: None,
     tokenize_text: None,
 };

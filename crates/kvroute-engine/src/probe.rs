@@ -5,10 +5,9 @@
 //! unknown and is learned later (a block size shows in the first KV event) or named in `notes`.
 
 mod answers;
-mod metric_labels;
 pub(crate) mod models;
 
-use kvroute_core::{BlockSize, Blocks, DpRank};
+use kvroute_core::{BlockSize, Blocks, DpRank, Tokens};
 use kvroute_zmtp::Endpoint;
 
 use crate::events::{BlockSizeClaim, EventAddress};
@@ -17,7 +16,6 @@ use crate::tokenize_remote::RemoteTokenizer;
 use crate::{CallError, EngineKind, HttpClient};
 
 pub(crate) use answers::Answers;
-pub(crate) use metric_labels::metric_labels;
 pub use models::ServedModel;
 
 /// What was found. A field that the engine does not tell is empty.
@@ -33,6 +31,8 @@ pub struct Probe {
     pub block_size: Option<BlockSize>,
     /// Blocks that one rank can hold.
     pub kv_capacity: Option<Blocks>,
+    /// Prompt tokens that one rank computes in one step at most.
+    pub batch_tokens: Option<Tokens>,
     /// Data-parallel ranks, at least 1.
     pub dp_ranks: u32,
     /// Where its KV events are published, one entry a rank; empty when it publishes none or does not tell.
@@ -60,7 +60,7 @@ pub struct AnnouncedEvents {
 }
 
 /// Ranks that one worker is believed to have. Each is a cache with a place in every table, and no engine has so many.
-const MAX_DP_RANKS: u32 = 1024;
+pub(crate) const MAX_DP_RANKS: u32 = 1024;
 
 /// A worker about which nothing could be found out.
 #[derive(Debug, thiserror::Error)]
@@ -127,6 +127,7 @@ impl Probe {
             models,
             block_size: None,
             kv_capacity: None,
+            batch_tokens: None,
             dp_ranks: 1,
             events: Vec::new(),
             can_tokenize: false,

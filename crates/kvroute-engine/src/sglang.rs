@@ -1,9 +1,10 @@
 //! SGLang: everything stands in `/server_info`, event ports as a base to which the rank is added.
 
-use kvroute_core::{BlockSize, Blocks, DpRank};
+use kvroute_core::{BlockSize, Blocks, DpRank, Tokens};
 use kvroute_zmtp::Endpoint;
 use serde::Deserialize;
 
+use crate::load::{LoadAnswer, LoadFamilies, LoadQuestion, LoadReading};
 use crate::probe::{Answers, Probe};
 use crate::spec::{ChatStyle, EngineSpec};
 use crate::tokenize_remote::{ids_of_chat, ids_of_prompt};
@@ -24,6 +25,20 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     report_remedy: "start sglang with --enable-cache-report",
     events_remedy: "start sglang with --kv-events-config '{\"publisher\":\"zmq\",\"endpoint\":\"tcp://*:5557\",\
                     \"replay_endpoint\":\"tcp://*:5558\"}'",
+    // The first needs no setting, and older releases do not have it; the second needs one.
+    load: &[
+        LoadQuestion { path: "/v1/loads", answer: LoadAnswer::Read(read_loads) },
+        LoadQuestion {
+            path: "/metrics",
+            answer: LoadAnswer::Families(LoadFamilies {
+                running: "sglang:num_running_reqs",
+                waiting: "sglang:num_queue_reqs",
+                kv_usage: &["sglang:token_usage"],
+                rank_label: Some("dp_rank"),
+            }),
+        },
+    ],
+    load_remedy: "start sglang with --enable-metrics, or use a release that has /v1/loads",
     tokenize_chat: Some(ids_of_chat),
     tokenize_text: Some(ids_of_prompt),
 };
@@ -34,6 +49,9 @@ struct ServerInfo {
     page_size: Option<u32>,
     dp_size: Option<u32>,
     max_total_num_tokens: Option<u64>,
+    /// -1 where prompts are not cut into chunks.
+    chunked_prefill_size: Option<i64>,
+    max_prefill_tokens: Option<u64>,
     kv_events: Option<KvEvents>,
 }
 
@@ -58,6 +76,20 @@ struct Load {
     max_total_num_tokens: Option<u64>,
 }
 
+/// The same answer, asked for what changes in it: one that cannot be read so must not cost the probe anything.
+#[derive(Deserialize)]
+struct ToldLoads {
+    loads: Vec<ToldLoad>,
+}
+
+#[derive(Deserialize)]
+struct ToldLoad {
+    dp_rank: Option<u32>,
+    num_running_reqs: Option<f64>,
+    num_waiting_reqs: Option<f64>,
+    token_usage: Option<f64>,
+}
+
 fn describe(answers: &Answers, probe: &mut Probe) {
     let info: Option<ServerInfo> = answers.json("/server_info").or_else(|| answers.json("/get_server_info"));
     let loads: Option<Loads> = answers.json("/v1/loads");
@@ -71,12 +103,26 @@ fn describe(answers: &Answers, probe: &mut Probe) {
     probe.version = info.version.or_else(|| probe.version.take());
     probe.block_size = info.page_size.and_then(|size| BlockSize::new(size).ok());
     probe.claim_ranks(info.dp_size.unwrap_or(1));
+    let chunk = info.chunked_prefill_size.and_then(|size| u64::try_from(size).ok());
+    probe.batch_tokens = chunk.or(info.max_prefill_tokens).filter(|tokens| *tokens > 0).map(Tokens::new);
     let capacity = info.max_total_num_tokens.or(capacity);
     probe.kv_capacity =
         capacity.zip(probe.block_size).map(|(tokens, size)| Blocks::new(tokens / u64::from(size.get())));
     if let Some(events) = info.kv_events {
         announce(&events, probe);
     }
+}
+
+fn read_loads(answer: &[u8]) -> LoadReading {
+    let mut reading = LoadReading::default();
+    let Ok(ToldLoads { loads }) = serde_json::from_slice(answer) else { return reading };
+    for load in loads {
+        let rank = load.dp_rank.unwrap_or(0);
+        load.num_running_reqs.into_iter().for_each(|requests| reading.running(rank, requests));
+        load.num_waiting_reqs.into_iter().for_each(|requests| reading.waiting(rank, requests));
+        load.token_usage.into_iter().for_each(|share| reading.kv_usage(rank, share));
+    }
+    reading
 }
 
 fn announce(events: &KvEvents, probe: &mut Probe) {

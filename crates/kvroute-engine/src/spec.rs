@@ -3,6 +3,7 @@
 use kvroute_core::BlockSize;
 use kvroute_openai::ChatPrompt;
 
+use crate::load::LoadQuestion;
 use crate::probe::{Answers, Probe};
 
 /// One row of the table. A new engine is a new file with one of these, and a variant of
@@ -36,6 +37,10 @@ pub(crate) struct EngineSpec {
     pub(crate) report_remedy: &'static str,
     /// What makes it publish KV events.
     pub(crate) events_remedy: &'static str,
+    /// Where it tells its load: the next is asked where the one before tells none. Empty where it is not known to.
+    pub(crate) load: &'static [LoadQuestion],
+    /// What makes it tell its load.
+    pub(crate) load_remedy: &'static str,
     /// How to have a chat tokenized; `None` where it cannot.
     pub(crate) tokenize_chat: Option<ChatStep>,
     /// How to have text tokenized; `None` where it cannot.

@@ -7,6 +7,7 @@
 
 use serde::Deserialize;
 
+use crate::load::{LoadAnswer, LoadFamilies, LoadQuestion};
 use crate::probe::{Answers, Probe};
 use crate::spec::{Brings, ChatStyle, EngineSpec, StepResult, TokenizeStep};
 
@@ -28,6 +29,19 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     report_remedy: "upgrade trtllm-serve to a release that reports cached tokens in usage (1.1 or later)",
     events_remedy: "set event_buffer_max_size in tensorrt-llm's kv_cache_config, with a release that has \
                     /kv_cache_events; or publish its events on zeromq and name the address in kv_events",
+    // `/metrics` has what one reader may have once, as JSON; the exposition stands beside it. Its numbers are those of the
+    // latest step, so an engine at rest may show the last request for ever.
+    load: &[LoadQuestion {
+        path: "/prometheus/metrics/",
+        answer: LoadAnswer::Families(LoadFamilies {
+            running: "trtllm_num_active_requests",
+            waiting: "trtllm_server_queue_length",
+            kv_usage: &["trtllm_kv_cache_utilization"],
+            rank_label: None,
+        }),
+    }],
+    load_remedy: "set return_perf_metrics and enable_iter_perf_stats in tensorrt-llm's options, with a release that \
+                  exports trtllm_num_active_requests",
     tokenize_chat: None,
     tokenize_text: Some(ids_of_text),
 };

@@ -3,7 +3,9 @@
 use kvroute_core::{BlockSize, Blocks, DpRank};
 use serde::Deserialize;
 
-use crate::probe::{Answers, Probe, metric_labels};
+use crate::exposition::series;
+use crate::load::{LoadAnswer, LoadFamilies, LoadQuestion};
+use crate::probe::{Answers, Probe};
 use crate::spec::{ChatStyle, EngineSpec};
 use crate::tokenize_remote::{ids_of_chat, ids_of_prompt};
 
@@ -24,6 +26,17 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     events_remedy: "start vllm with --kv-events-config '{\"enable_kv_cache_events\":true,\"publisher\":\"zmq\",\
                     \"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":\"tcp://*:5558\"}'; before 0.32 also name \
                     the address in kv_events",
+    load: &[LoadQuestion {
+        path: "/metrics",
+        answer: LoadAnswer::Families(LoadFamilies {
+            running: "vllm:num_requests_running",
+            waiting: "vllm:num_requests_waiting",
+            // The second name is that of the first releases of its current core.
+            kv_usage: &["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"],
+            rank_label: Some("engine"),
+        }),
+    }],
+    load_remedy: "start vllm without --disable-log-stats",
     tokenize_chat: Some(ids_of_chat),
     tokenize_text: Some(ids_of_prompt),
 };
@@ -54,15 +67,16 @@ fn describe(answers: &Answers, probe: &mut Probe) {
 
 /// One series of `vllm:cache_config_info` an engine core; all ranks of a server have the same configuration.
 fn describe_cache(metrics: &str, probe: &mut Probe) {
-    let caches: Vec<_> = metric_labels(metrics, "vllm:cache_config_info").collect();
+    let caches = series(metrics.as_bytes()).filter(|series| series.is("vllm:cache_config_info"));
+    let caches: Vec<_> = caches.collect();
     let Some(cache) = caches.first() else { return };
-    let number = |label: &str| cache.get(label).and_then(|value| value.parse::<u64>().ok());
+    let number = |label: &str| cache.label(label).and_then(|value| value.parse::<u64>().ok());
     let block_size = number("block_size").and_then(|size| u32::try_from(size).ok());
     probe.block_size = block_size.and_then(|size| BlockSize::new(size).ok());
     // One block of them is never given to a request.
     probe.kv_capacity = number("num_gpu_blocks").map(|blocks| Blocks::new(blocks.saturating_sub(1)));
     probe.claim_ranks(u32::try_from(caches.len()).unwrap_or(u32::MAX));
-    if cache.get("enable_prefix_caching").is_some_and(|value| value == "False") {
+    if cache.label("enable_prefix_caching").is_some_and(|value| value == "False") {
         probe.notes.push("prefix caching is off: remove --no-enable-prefix-caching".to_owned());
     }
 }

@@ -1,4 +1,4 @@
-//! A real llama.cpp server: what the probe finds, and that the ids it gives are those it counts.
+//! A real llama.cpp server: what the probe finds, that the ids it gives are those it counts, and the load that it tells.
 //!
 //! `KVROUTE_LLAMA_SERVER` names the program. Without it the test is skipped with a line that says so, unless
 //! `KVROUTE_REQUIRE_PEERS=1`.
@@ -10,16 +10,18 @@
 )]
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use kvroute_core::{BlockSize, Blocks, ModelName};
-use kvroute_engine::{EngineKind, HttpClient, Probe, RemoteTokenizer, probe};
+use kvroute_core::{BlockSize, Blocks, DpRank, ModelName};
+use kvroute_engine::{EngineKind, HttpClient, Probe, RemoteTokenizer, fetch_load, probe};
 use kvroute_openai::{ClientRequest, Endpoint};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
 
 fn program() -> Option<String> {
     let program = std::env::var("KVROUTE_LLAMA_SERVER").ok();
@@ -36,7 +38,17 @@ fn start(program: &str, port: u16) -> Child {
     let port = port.to_string();
     Command::new(program)
         .args(["--model", model, "--host", "127.0.0.1", "--port", &port, "--alias", "tiny"])
-        .args(["--ctx-size", "2048", "--parallel", "2", "--jinja", "--no-webui", "--threads", "1"])
+        .args([
+            "--ctx-size",
+            "2048",
+            "--parallel",
+            "2",
+            "--jinja",
+            "--no-webui",
+            "--threads",
+            "1",
+            "--metrics",
+        ])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true)
@@ -51,7 +63,7 @@ async fn probed(client: &HttpClient, url: &str, server: &mut Child) -> Probe {
             return probe;
         }
         assert_eq!(server.try_wait().unwrap(), None, "llama-server ended");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
@@ -97,5 +109,43 @@ async fn a_real_llama_server_is_described_and_counts_the_ids_it_gives() {
         let ids = tokenizer.encode(&ModelName::new("tiny"), &request.prompt).await.unwrap();
         assert_eq!(ids.len(), 1);
         assert_eq!(ids[0].len() as u64, counted(&client, &url, endpoint.path(), &body).await, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_real_llama_server_tells_what_it_runs_and_what_waits() {
+    let Some(program) = program() else { return };
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut server = start(&program, port);
+    let (url, client) =
+        (format!("http://127.0.0.1:{port}"), Client::builder(TokioExecutor::new()).build_http());
+    let found = probed(&client, &url, &mut server).await;
+    let load = async || {
+        let loads = fetch_load(&client, &url, found.engine, Duration::from_secs(10)).await.unwrap();
+        let load = loads.of(DpRank::new(0), found.dp_ranks).unwrap();
+        (load.running, load.waiting)
+    };
+    assert_eq!(load().await, (0, 0));
+
+    // Two slots: the third request has to wait.
+    let body = json!({"prompt": "count", "max_tokens": 1900, "ignore_eos": true, "stream": true}).to_string();
+    let request = || {
+        let request =
+            http::Request::post(format!("{url}/v1/completions")).header("content-type", "application/json");
+        request.body(Full::new(Bytes::from(body.clone()))).unwrap()
+    };
+    let mut streams = JoinSet::new();
+    loop {
+        match load().await {
+            (2, 1) => break,
+            (0, 0) => (0..3).for_each(|_| drop(streams.spawn(client.request(request())))),
+            _ => {}
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    streams.abort_all();
+    while streams.join_next().await.is_some() {}
+    while load().await != (0, 0) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -12,7 +12,6 @@ mod cells;
 mod change;
 mod engine_key;
 mod event;
-mod expected;
 mod export;
 mod heads;
 mod holder;
@@ -42,7 +41,6 @@ mod transfer;
 mod writer;
 
 pub use applied::Applied;
-pub use expected::ExpectedBlocks;
 pub use export::{ExportedBlock, ExportedRun, RankExport};
 pub use kvroute_core::RankSlot;
 pub use prefix::CachedPrefix;

@@ -1,6 +1,6 @@
 //! The answer of a lookup: how far one rank's cache covers a prompt.
 
-use kvroute_core::{Blocks, Tier};
+use kvroute_core::{BlockSize, Blocks, CachedTokens, Tier};
 
 /// Leading blocks of a prompt that one rank holds, without a hole.
 ///
@@ -31,5 +31,12 @@ impl CachedPrefix {
             Tier::Host => self.host,
             Tier::Disk => self.disk,
         }
+    }
+
+    /// Adds it to a sum in tokens, of a rank with blocks of that size.
+    pub(crate) fn add_to(self, total: &mut CachedTokens, size: BlockSize) {
+        total.device += size.tokens(self.device);
+        total.host += size.tokens(self.host);
+        total.disk += size.tokens(self.disk);
     }
 }

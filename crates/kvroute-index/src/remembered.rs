@@ -4,7 +4,7 @@
 //! which of them running attempts use, and how much the engine seems to hold.
 //!
 //! * **When.** A prompt is remembered once it is computed: with its first output, or its report. Until then it is in no
-//!   cache, and what waits for it counts as [expected](crate::ExpectedBlocks). A dispatch that failed never came so
+//!   cache, and what waits for it counts as expected in the load book. A dispatch that failed never came so
 //!   far: it leaves nothing behind, and what it found keeps its age.
 //! * **How long.** Where the capacity of the engine's cache is known, the least recently used blocks leave once it is
 //!   full. Time alone empties no such cache: an engine that was idle over night still has what it had in the

@@ -14,8 +14,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use kvroute_core::{
-    BlockHash, BlockSize, Blocks, KvEvent, PromptBlocks, RankSlot, Removal, RemovalCause, SequenceHash,
-    StoredBlocks, Tier,
+    BlockHash, BlockSize, Blocks, CachedTokens, HashedPrompts, KvEvent, PromptBlocks, RankSlot, Removal,
+    RemovalCause, SequenceHash, StoredBlocks, Tier,
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -212,6 +212,27 @@ impl ReportedIndex {
             DeviceWalk::run(&self.shelf, prompt.hashes(), self.board.slots(), era, found);
         } else {
             TierWalk::run(&self.shelf, prompt.hashes(), self.board.slots(), era, found);
+        }
+    }
+
+    /// Cached prefix of all prompts of a request on each of `slots`, in their order, in raw tokens: summed a rank,
+    /// prompt by prompt. `totals` is replaced; `found` is room to work in, kept by callers between lookups.
+    pub fn cached_tokens(
+        &self,
+        prompts: &HashedPrompts,
+        slots: &[RankSlot],
+        found: &mut Prefixes,
+        totals: &mut Vec<CachedTokens>,
+    ) {
+        totals.clear();
+        totals.resize(slots.len(), CachedTokens::NONE);
+        for (size, prompts) in prompts.by_size() {
+            for prompt in prompts {
+                self.cached_prefixes(prompt, found);
+                for (total, slot) in totals.iter_mut().zip(slots) {
+                    found.of(*slot).add_to(total, size);
+                }
+            }
         }
     }
 

@@ -25,6 +25,10 @@ pub(crate) const INTER_TOKEN_SECONDS: &[f64] =
 /// Durations of the stages of a request, seconds.
 pub(crate) const STAGE_SECONDS: &[f64] = &[0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
 
+/// Times in the queue, seconds.
+pub(crate) const QUEUE_WAIT_SECONDS: &[f64] =
+    &[0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
+
 /// Shares of a prompt: 0 to 1 in steps of 0.05.
 pub(crate) const SHARES: &[f64] = &steps::<21>(20.0);
 

@@ -9,7 +9,9 @@ mod funnel;
 mod index;
 mod ledger;
 mod process;
+mod queue;
 mod request;
+mod shadow;
 mod source;
 mod worker;
 
@@ -17,12 +19,13 @@ use kvroute_core::Phase;
 use kvroute_funnel::{Close, DeliveryReason, LossStage, ReportOutcome, UncountedReason};
 
 use crate::{
-    Endpoint, EventKind, RejectReason, ReplayOutcome, RequestOutcome, SourceState, Stage, WorkerState,
-    WorkerType,
+    Endpoint, EngineRequests, EventKind, QueueRefusal, RejectReason, ReplayOutcome, RequestOutcome,
+    SourceState, Stage, WorkerState, WorkerType,
 };
 
 pub(crate) use self::{
-    attempt::*, decision::*, funnel::*, index::*, ledger::*, process::*, request::*, source::*, worker::*,
+    attempt::*, decision::*, funnel::*, index::*, ledger::*, process::*, queue::*, request::*, shadow::*,
+    source::*, worker::*,
 };
 
 /// One metric family.
@@ -116,8 +119,16 @@ pub const CATALOGUE: &[&Row] = &[
     &OUTPUT_TOKENS,
     &STAGE_REQUESTS,
     &STAGE_SECONDS,
+    // The queue.
+    &QUEUE_PENDING,
+    &QUEUE_WAIT_SECONDS,
+    &QUEUE_REFUSED,
     // Decisions.
     &DECISIONS,
+    &DECISIONS_RECORDED,
+    &DECISIONS_UNRECORDED,
+    &SHADOW_SELECTED,
+    &SHADOW_INPUT,
     &HIT_RATE,
     &NON_MAX_OVERLAP,
     &OVERLAP_BLOCKS_LOST,
@@ -135,6 +146,9 @@ pub const CATALOGUE: &[&Row] = &[
     &LAST_INTER_TOKEN_SECONDS,
     &WORKER_PREDICTED,
     &WORKER_REPORTED,
+    &WORKER_RECENT,
+    &WORKER_ENGINE_REQUESTS,
+    &WORKER_ENGINE_LOAD_AGE,
     // The index and its sources.
     &INDEX_BYTES,
     &BUDGET_EVICTIONS,

@@ -96,3 +96,25 @@ closed_label! {
         Dispatch = "dispatch",
     }
 }
+
+closed_label! {
+    /// Why a request that no worker had room for was turned away.
+    QueueRefusal {
+        /// As many wait as may wait.
+        Full = "full",
+        /// It waited as long as it may.
+        Timeout = "timeout",
+        /// There is no worker that could take it at all.
+        NoWorker = "no_worker",
+    }
+}
+
+closed_label! {
+    /// What an engine does with a request that it has.
+    EngineRequests {
+        /// Computes it.
+        Running = "running",
+        /// Has not begun with it.
+        Waiting = "waiting",
+    }
+}

@@ -24,10 +24,12 @@ mod options;
 mod overhead;
 mod phase;
 mod pool;
+mod queue;
 mod remembered;
 mod request;
 pub mod rows;
 mod series;
+mod shadow;
 mod source;
 mod stage;
 mod totals;
@@ -37,12 +39,16 @@ pub use attempt::AttemptMetrics;
 pub use catalogue::{CATALOGUE, Group, Kind, Label, Row, Values};
 pub use error::MetricsError;
 pub use kvroute_core::{ReplayOutcome, SourceState};
-pub use label::{Endpoint, EventKind, RejectReason, RequestOutcome, Stage, WorkerState, WorkerType};
+pub use label::{
+    Endpoint, EngineRequests, EventKind, QueueRefusal, RejectReason, RequestOutcome, Stage, WorkerState,
+    WorkerType,
+};
 pub use markdown::render_markdown;
 pub use metrics::Metrics;
 pub use options::MetricsOptions;
 pub use overhead::{DecisionMarks, OverheadMetrics};
 pub use pool::{PoolLabels, PoolMetrics, SelectionOverlap};
+pub use queue::{QueueMetrics, RequestInLine};
 pub use remembered::RememberedMetrics;
 pub use request::{RequestCounters, RequestRecorder, RequestShape};
 pub use source::SourceMetrics;

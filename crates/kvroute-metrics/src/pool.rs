@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use kvroute_core::{ModelName, Phase};
+use kvroute_core::{ModelName, Phase, Tokens};
 use parking_lot::Mutex;
 use prometheus::IntCounter;
 
@@ -10,8 +10,11 @@ use crate::families::Families;
 use crate::index::IndexMetrics;
 use crate::phase::PhaseMetrics;
 use crate::series::Scope;
+use crate::shadow::ShadowCounters;
 use crate::totals::Totals;
-use crate::{AttemptMetrics, RankMetrics, RequestCounters, RequestRecorder, RequestShape, WorkerType};
+use crate::{
+    AttemptMetrics, QueueMetrics, RankMetrics, RequestCounters, RequestRecorder, RequestShape, WorkerType,
+};
 
 /// What the series of a pool are named by, and which of them exist from the start.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +25,8 @@ pub struct PoolLabels<'a> {
     pub policy: &'static str,
     /// Every reason that this policy gives for a pick.
     pub reasons: &'a [&'static str],
+    /// The policies that are asked beside it.
+    pub shadows: &'a [&'static str],
     /// Phases that attempts of this pool can have.
     pub phases: &'a [Phase],
     /// Whether the router counts the prompts; false leaves the input absent instead of zero.
@@ -38,6 +43,10 @@ pub struct PoolMetrics {
     phases: [OnceLock<Arc<PhaseMetrics>>; Phase::ALL.len()],
     requests: Arc<RequestCounters>,
     decisions: Vec<(&'static str, IntCounter)>,
+    recorded: IntCounter,
+    unrecorded: IntCounter,
+    queue: QueueMetrics,
+    shadows: Vec<ShadowCounters>,
     index: OnceLock<IndexMetrics>,
     series: Mutex<Scope>,
 }
@@ -63,6 +72,11 @@ impl PoolMetrics {
             (reason, counter)
         });
         let decisions = decisions.collect();
+        let shadows = labels.shadows.iter();
+        let shadows =
+            shadows.map(|&policy| ShadowCounters::new(families, labels.model, policy, &mut scope)).collect();
+        let worker_type =
+            labels.phases.first().map_or(WorkerType::Decode, |&phase| WorkerType::of_phase(phase));
         let pool = Self {
             families: Arc::clone(families),
             totals: Arc::clone(totals),
@@ -71,6 +85,10 @@ impl PoolMetrics {
             phases: Default::default(),
             requests: Arc::new(RequestCounters::new(families, labels.model.as_str())),
             decisions,
+            recorded: scope.hold(&families.decisions_recorded, [labels.model.as_str()]),
+            unrecorded: scope.hold(&families.decisions_unrecorded, [labels.model.as_str()]),
+            queue: QueueMetrics::new(families, labels.model, worker_type, &mut scope),
+            shadows,
             index: OnceLock::new(),
             series: Mutex::new(scope),
         };
@@ -110,6 +128,31 @@ impl PoolMetrics {
         }
         let labels = [self.model.as_str(), self.policy, reason];
         self.series.lock().hold(&self.families.decisions, labels).inc();
+    }
+
+    /// Counts a decision that is kept for whoever asks about it.
+    pub fn decision_recorded(&self) {
+        self.recorded.inc();
+    }
+
+    /// Counts a decision of which nothing is kept.
+    pub fn decision_unrecorded(&self) {
+        self.unrecorded.inc();
+    }
+
+    /// Counts what a shadow policy would have found of an attempt's input. Only where an index was asked: without a
+    /// view there is nothing to compare.
+    pub fn shadow(&self, policy: &'static str, input: Tokens, selected: Tokens) {
+        if let Some(counters) = self.shadows.iter().find(|shadow| shadow.policy == policy) {
+            return counters.compared(input, selected);
+        }
+        ShadowCounters::new(&self.families, &self.model, policy, &mut self.series.lock())
+            .compared(input, selected);
+    }
+
+    /// Handles of the pool's queue.
+    pub fn queue(&self) -> QueueMetrics {
+        self.queue.clone()
     }
 
     /// Samples the hit rate of a selection by an index, and what it gave away. Not for query-only

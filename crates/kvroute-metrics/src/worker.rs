@@ -1,6 +1,6 @@
 //! The metrics of one worker and of its ranks. The handle is the membership: dropping it removes the series.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kvroute_core::{Phase, Tokens, WorkerId, WorkerLoad, WorkerRank};
@@ -10,7 +10,7 @@ use prometheus::{Gauge, IntCounter, IntGauge};
 
 use crate::families::Families;
 use crate::series::Scope;
-use crate::{WorkerState, WorkerType};
+use crate::{EngineRequests, WorkerState, WorkerType};
 
 /// One worker, whatever number of ranks it has.
 #[derive(Debug)]
@@ -23,6 +23,11 @@ pub struct WorkerMetrics {
 #[derive(Debug)]
 pub struct RankMetrics {
     handles: Arc<RankHandles>,
+    recent: IntGauge,
+    families: Arc<Families>,
+    rank: WorkerRank,
+    engine_load_age: OnceLock<(Gauge, Scope)>,
+    engine_requests: OnceLock<([IntGauge; EngineRequests::ALL.len()], Scope)>,
     _series: Scope,
 }
 
@@ -66,7 +71,7 @@ impl WorkerMetrics {
 // === impl RankMetrics ===
 
 impl RankMetrics {
-    pub(crate) fn new(families: &Families, rank: &WorkerRank, worker_type: WorkerType) -> Self {
+    pub(crate) fn new(families: &Arc<Families>, rank: &WorkerRank, worker_type: WorkerType) -> Self {
         let mut scope = Scope::default();
         let dp_rank = rank.dp_rank.to_string();
         let typed = [rank.worker.as_str(), &dp_rank, worker_type.as_str()];
@@ -80,13 +85,52 @@ impl RankMetrics {
             predicted: scope.hold(&families.worker_predicted, untyped),
             reported: scope.hold(&families.worker_reported, untyped),
         };
-        Self { handles: Arc::new(handles), _series: scope }
+        Self {
+            handles: Arc::new(handles),
+            recent: scope.hold(&families.worker_recent, untyped),
+            families: Arc::clone(families),
+            rank: rank.clone(),
+            engine_load_age: OnceLock::new(),
+            engine_requests: OnceLock::new(),
+            _series: scope,
+        }
     }
 
     /// Shows the booked load.
     pub fn set_load(&self, load: &WorkerLoad) {
         self.handles.active_decode_blocks.set(load.decode_blocks.get().cast_signed());
         self.handles.active_prefill_tokens.set(load.prefill_tokens.get().cast_signed());
+    }
+
+    /// Shows what the rank was lately given to compute.
+    pub fn set_recent(&self, tokens: Tokens) {
+        self.recent.set(tokens.get().cast_signed());
+    }
+
+    /// Shows what the engine says of its requests: those that run and those that wait.
+    pub fn set_engine_load(&self, running: u64, waiting: u64) {
+        let (requests, _) = self.engine_requests.get_or_init(|| {
+            let mut scope = Scope::default();
+            let dp_rank = self.rank.dp_rank.to_string();
+            let series = EngineRequests::ALL.map(|state| {
+                let labels = [self.rank.worker.as_str(), &dp_rank, state.as_str()];
+                scope.hold(&self.families.worker_engine_requests, labels)
+            });
+            (series, scope)
+        });
+        requests[EngineRequests::Running as usize].set(running.cast_signed());
+        requests[EngineRequests::Waiting as usize].set(waiting.cast_signed());
+    }
+
+    /// Shows how old that is; before the first answer, how long the engine owes one.
+    pub fn set_engine_load_age(&self, age: Duration) {
+        let (gauge, _) = self.engine_load_age.get_or_init(|| {
+            let mut scope = Scope::default();
+            let dp_rank = self.rank.dp_rank.to_string();
+            let labels = [self.rank.worker.as_str(), &dp_rank];
+            (scope.hold(&self.families.worker_engine_load_age, labels), scope)
+        });
+        gauge.set(age.as_secs_f64());
     }
 
     pub(crate) fn handles(&self) -> Arc<RankHandles> {

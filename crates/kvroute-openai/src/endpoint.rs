@@ -23,11 +23,30 @@ impl Endpoint {
         }
     }
 
+    /// The endpoint of that path, or of that label.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|endpoint| [endpoint.path(), endpoint.label()].contains(&name))
+    }
+
     /// The value of the metric label `endpoint`.
     pub const fn label(self) -> &'static str {
         match self {
             Self::ChatCompletions => "chat_completions",
             Self::Completions => "completions",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_known_by_its_path_and_by_its_label() {
+        for endpoint in Endpoint::ALL {
+            assert_eq!(Endpoint::named(endpoint.path()), Some(endpoint));
+            assert_eq!(Endpoint::named(endpoint.label()), Some(endpoint));
+        }
+        assert_eq!(Endpoint::named("/v1/embeddings"), None);
     }
 }

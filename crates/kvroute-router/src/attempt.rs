@@ -12,6 +12,7 @@ use kvroute_metrics::{AttemptMetrics, RequestOutcome, RequestRecorder};
 use kvroute_openai::Observation;
 use tokio::time::Instant;
 
+use crate::decisions::ReportRecord;
 use crate::pool::Pool;
 use crate::promise::Promise;
 use crate::rank::Rank;
@@ -35,6 +36,8 @@ struct Books {
     booking: Booked,
     ledger: AttemptLedger<AttemptMetrics>,
     recorder: RequestRecorder,
+    /// Where its decision stands, if it was kept.
+    decision: Option<String>,
 }
 
 /// The booking, released when it is dropped.
@@ -54,6 +57,7 @@ pub(crate) struct AttemptParams {
     pub(crate) promise: Promise,
     pub(crate) ledger: AttemptLedger<AttemptMetrics>,
     pub(crate) recorder: RequestRecorder,
+    pub(crate) decision: Option<String>,
 }
 
 // === impl Attempt ===
@@ -61,10 +65,10 @@ pub(crate) struct AttemptParams {
 impl Attempt {
     /// Takes over a booking, an open ledger and the request's recorder.
     pub(crate) fn new(params: AttemptParams) -> Self {
-        let AttemptParams { pool, rank, id, received, promise, ledger, mut recorder } = params;
+        let AttemptParams { pool, rank, id, received, promise, ledger, mut recorder, decision } = params;
         recorder.served_by(&rank.metrics, ledger.opening().count.input());
         let booking = Booked { pool: Arc::clone(&pool), rank: Arc::clone(&rank), id };
-        let books = Some(Books { booking, ledger, recorder });
+        let books = Some(Books { booking, ledger, recorder, decision });
         Self { pool, rank, received, promise, engine_prompt: None, output: Tokens::ZERO, books }
     }
 
@@ -76,6 +80,17 @@ impl Attempt {
     /// The pool it belongs to.
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
+    }
+
+    /// Where its decision can be read, if it was kept.
+    pub(crate) fn decision(&self) -> Option<&str> {
+        self.books.as_ref()?.decision.as_deref()
+    }
+
+    /// What its rank should reuse at the most: F3, but for the last token; `None` where no index was asked.
+    pub(crate) fn predicted(&self) -> Option<Tokens> {
+        let opening = self.books.as_ref()?.ledger.opening();
+        Some(self.promise.predicted?.min(opening.delivery?.reusable))
     }
 
     /// The worker has the request now; whether it took it shows in its status.
@@ -123,6 +138,7 @@ impl Attempt {
         let (desk, id) = (self.pool.desk(), books.booking.id);
         if self.output.is_zero() {
             desk.first_token(id, &self.rank);
+            self.pool.gate().wake();
         }
         desk.output(id, &self.rank, choice, Tokens::new(1));
         let size = self.rank.block_size();
@@ -143,10 +159,15 @@ impl Attempt {
     }
 
     fn settle(&mut self, close: Close) {
-        let Some(Books { booking, ledger, recorder }) = self.books.take() else { return };
+        let Some(Books { booking, ledger, recorder, decision }) = self.books.take() else { return };
         let input = ledger.opening().count.input();
         drop(booking);
         let Closed { closing, pending } = ledger.close(close);
+        if let Some(id) = decision {
+            self.pool
+                .decisions()
+                .close(&id, ReportRecord::of(&closing, self.engine_prompt, self.promise.predicted));
+        }
         recorder.finish(request_outcome(close));
         if close == Close::Completed {
             self.promise.completed(closing.reused, self.is_computed(input, closing.reused));
@@ -182,5 +203,6 @@ const fn request_outcome(close: Close) -> RequestOutcome {
 impl Drop for Booked {
     fn drop(&mut self) {
         self.pool.desk().release(self.id, &self.rank);
+        self.pool.gate().wake();
     }
 }

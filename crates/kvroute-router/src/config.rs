@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kvroute_core::{BlockSize, ModelName, WorkerId};
-use kvroute_select::CostWeights;
+use kvroute_core::{BlockSize, ModelName, Tokens, WorkerId};
+use kvroute_select::{CostWeights, PolicyOptions, QueueOrder};
 use kvroute_zmtp::Endpoint;
 
 /// Everything the router needs to run.
@@ -27,6 +27,10 @@ pub struct PoolConfig {
     pub tokenizer: TokenizerSource,
     /// Name of the selection policy, one of [`kvroute_select::policy::NAMES`].
     pub policy: String,
+    /// What some policies may be told beside the weights.
+    pub policy_options: PolicyOptions,
+    /// Names of the policies that are asked beside it and obeyed by nobody.
+    pub shadow: Vec<String>,
     /// Weights of the cost function.
     pub weights: CostWeights,
     /// Expected block size; `None` learns it from the engines.
@@ -37,6 +41,12 @@ pub struct PoolConfig {
     pub count: CountMode,
     /// What is known of the workers' caches, and how.
     pub index: IndexConfig,
+    /// How requests wait while every worker is busy, or none is there.
+    pub queue: QueueConfig,
+    /// What is kept of the decisions.
+    pub decisions: DecisionsConfig,
+    /// How often the engines are asked for their own load; `None` never asks.
+    pub engine_load: Option<Duration>,
     /// Limits of one upstream call.
     pub timeouts: Timeouts,
     /// The pool's static workers.
@@ -83,6 +93,39 @@ pub enum IndexSource {
     Reported,
     /// The router's own memory only: KV events are not followed.
     Remembered,
+}
+
+/// How requests wait for a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Requests that may wait at once; one more is refused. 0 lets nobody wait.
+    pub limit: usize,
+    /// How long one may wait.
+    pub timeout: Duration,
+    /// When a rank is busy: requests wait only while every rank that could take them is.
+    pub threshold: BusyThreshold,
+    /// Who is next.
+    pub order: QueueOrder,
+}
+
+/// When a rank has enough to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BusyThreshold {
+    /// By the engine's batch size, where it is known.
+    Auto,
+    /// Never.
+    Off,
+    /// Above so many prefill tokens that are booked and not computed.
+    Tokens(Tokens),
+}
+
+/// What is kept of the decisions, for those who ask why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DecisionsConfig {
+    /// Share of the decisions that is kept, 0 to 1.
+    pub sample: f64,
+    /// Candidates kept of each.
+    pub candidates: usize,
 }
 
 /// Limits of one upstream call, each with an error of its own.
@@ -135,11 +178,16 @@ impl PoolConfig {
             aliases: Vec::new(),
             tokenizer: TokenizerSource::Engine,
             policy: "kv".to_owned(),
+            policy_options: PolicyOptions::default(),
+            shadow: Vec::new(),
             weights: CostWeights::default(),
             block_size: None,
             observe: false,
             count: CountMode::Exact,
             index: IndexConfig::default(),
+            queue: QueueConfig::default(),
+            decisions: DecisionsConfig::default(),
+            engine_load: None,
             timeouts: Timeouts::default(),
             workers,
         }
@@ -151,6 +199,27 @@ impl PoolConfig {
 impl Default for IndexConfig {
     fn default() -> Self {
         Self { bytes: 1 << 30, source: IndexSource::Auto, ttl: Duration::from_secs(120), snapshot: None }
+    }
+}
+
+// === impl QueueConfig ===
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self {
+            limit: 1000,
+            timeout: Duration::from_secs(30),
+            threshold: BusyThreshold::Auto,
+            order: QueueOrder::Fcfs,
+        }
+    }
+}
+
+// === impl DecisionsConfig ===
+
+impl Default for DecisionsConfig {
+    fn default() -> Self {
+        Self { sample: 1.0, candidates: 8 }
     }
 }
 

@@ -51,6 +51,14 @@ impl Counting {
             Self::Uncounted(_, estimate) => vec![*estimate],
         }
     }
+
+    /// Length of all prompts; `None` where they were not tokenized.
+    pub(crate) fn input(&self) -> Option<Tokens> {
+        match self {
+            Self::Exact(prompts) => Some(prompts.iter().map(|ids| Tokens::from(ids.len())).sum()),
+            Self::Uncounted(..) => None,
+        }
+    }
 }
 
 // === impl PromptCounter ===

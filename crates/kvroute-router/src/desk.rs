@@ -1,46 +1,44 @@
 //! Where decisions are taken and booked, in one step.
 //!
-//! A decision that is not booked before the next one starts sends a burst to one worker. So the policy, its
-//! random numbers and the load book share one lock, held for a few microseconds and never across an await.
+//! A decision that is not booked before the next one starts sends a burst to one worker. So everything that decides
+//! shares one lock, held for a few microseconds and never across an await.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use kvroute_core::{AttemptId, BlockSize, Tokens};
+use kvroute_core::{AttemptId, BlockSize, CachedTokens, HashedPrompts, Tokens};
 use kvroute_funnel::CachedStages;
-use kvroute_index::ExpectedBlocks;
 use kvroute_metrics::SelectionOverlap;
 use kvroute_select::{
-    BookedPrompt, Booking, CachedTokens, Candidate, Cost, CostWeights, Exclusion, LoadBook, NoCandidate,
-    PickReason, Policy, RequestShape,
+    Affinity, Candidate, CostWeights, Decided, Exclusion, Nobody, Pick, PickReason, Question, RankView,
+    Selector,
 };
 use parking_lot::Mutex;
-use rand::SeedableRng;
+use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use tokio::time::Instant;
 
-use crate::cached_view::HashedPrompts;
+use crate::hints::Pin;
 use crate::rank::Rank;
 
 /// The policy and the load of one pool.
 #[derive(Debug)]
 pub(crate) struct Desk {
     state: Mutex<DeskState>,
-    weights: CostWeights,
+    opened: Instant,
 }
 
 #[derive(Debug)]
 struct DeskState {
-    policy: Box<dyn Policy>,
-    book: LoadBook,
-    expected: ExpectedBlocks,
+    selector: Selector,
     random: ChaCha8Rng,
-    next_attempt: u64,
-    candidates: Vec<Candidate>,
-    costs: Vec<Option<Cost>>,
+    shadow_random: ChaCha8Rng,
+    ranks: Vec<RankView>,
 }
 
 /// One attempt to be placed.
-#[derive(Debug)]
-pub(crate) struct Question<'a> {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inquiry<'a> {
     /// The pool's ranks of this moment.
     pub(crate) ranks: &'a [Arc<Rank>],
     /// Cached prefix on each rank; `None` where no index was asked.
@@ -51,11 +49,21 @@ pub(crate) struct Question<'a> {
     pub(crate) prompt_lengths: &'a [Tokens],
     /// Answers a prompt.
     pub(crate) choices: u32,
+    /// Whether the answer is a stream, which shows when the prompt is computed.
+    pub(crate) is_stream: bool,
+    /// The pool's weights, or those a trusted caller asked for.
+    pub(crate) weights: CostWeights,
+    /// What the request has in common with others.
+    pub(crate) affinity: Affinity,
+    /// The rank or ranks that the caller named.
+    pub(crate) pin: Option<&'a Pin>,
+    /// The adapter that the request asks for.
+    pub(crate) adapter: Option<&'a str>,
 }
 
 /// A decision that is booked.
 #[derive(Debug)]
-pub(crate) struct Placement {
+pub(crate) struct Placement<T> {
     /// Fences the booking.
     pub(crate) attempt: AttemptId,
     /// The rank.
@@ -66,192 +74,219 @@ pub(crate) struct Placement {
     pub(crate) overlap: Option<SelectionOverlap>,
     /// Why this rank.
     pub(crate) reason: PickReason,
+    /// What its shadows would have taken: the name of each and the cached prefix on its pick.
+    pub(crate) shadows: Vec<(&'static str, Tokens)>,
+    /// What was made of the decision while its particulars were at hand.
+    pub(crate) record: T,
+}
+
+/// The particulars of a decision or an advice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Particulars<'a> {
+    pub(crate) selector: &'a Selector,
+    pub(crate) pick: Pick,
+    /// `None` for an advice.
+    pub(crate) attempt: Option<AttemptId>,
+    /// A, F2 and F3; `None` where no index was asked.
+    pub(crate) stages: Option<CachedStages>,
 }
 
 // === impl Desk ===
 
 impl Desk {
     /// A desk without load.
-    pub(crate) fn new(policy: Box<dyn Policy>, weights: CostWeights, seed: u64) -> Self {
-        let state = DeskState {
-            policy,
-            book: LoadBook::new(),
-            expected: ExpectedBlocks::default(),
-            random: ChaCha8Rng::seed_from_u64(seed),
-            next_attempt: 1,
-            candidates: Vec::new(),
-            costs: Vec::new(),
-        };
-        Self { state: Mutex::new(state), weights }
+    pub(crate) fn new(selector: Selector, seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let shadow_random = ChaCha8Rng::seed_from_u64(seed ^ random.clone().next_u64());
+        random.set_stream(1);
+        let state = DeskState { selector, random, shadow_random, ranks: Vec::new() };
+        Self { state: Mutex::new(state), opened: Instant::now() }
     }
 
-    /// Picks a rank and books the attempt on it.
-    pub(crate) fn place(&self, question: &Question<'_>) -> Result<Placement, NoCandidate> {
-        let request = RequestShape { input: question.input(), unit: question.unit(), weights: self.weights };
+    /// Picks a rank and books the attempt on it. `record` sees the particulars before the next decision.
+    pub(crate) fn place<T>(
+        &self,
+        inquiry: &Inquiry<'_>,
+        record: impl FnOnce(&Particulars<'_>) -> T,
+    ) -> Result<Placement<T>, Nobody> {
+        let now = self.now();
         let mut desk = self.state.lock();
-        let (position, reason) = desk.decide(question, &request)?;
-        let rank = Arc::clone(&question.ranks[position]);
-        let attempt = desk.take_attempt_id();
-        desk.book(attempt, &rank, question, position);
-        let stages = desk.stages(question, position);
-        let overlap = desk.overlap(question, &request, position);
-        Ok(Placement { attempt, rank, stages, overlap, reason })
+        let DeskState { selector, random, shadow_random, ranks } = &mut *desk;
+        let question = inquiry.question(ranks, now);
+        let Decided { attempt, position, reason } = selector.decide(&question, random, shadow_random)?;
+        let rank = Arc::clone(&inquiry.ranks[position]);
+        rank.metrics.set_load(&selector.load(rank.slot));
+        let stages = stages(inquiry, selector.candidates(), position);
+        let pick = Pick { candidate: position, reason };
+        Ok(Placement {
+            attempt,
+            rank,
+            stages,
+            overlap: overlap(inquiry, selector.candidates(), position),
+            reason,
+            shadows: shadows(inquiry, selector),
+            record: record(&Particulars { selector, pick, attempt: Some(attempt), stages }),
+        })
+    }
+
+    /// Picks a rank as [`Desk::place`] would at this moment, and leaves no trace of it.
+    pub(crate) fn advise<T>(
+        &self,
+        inquiry: &Inquiry<'_>,
+        record: impl FnOnce(&Particulars<'_>) -> T,
+    ) -> Result<T, Nobody> {
+        let now = self.now();
+        let mut desk = self.state.lock();
+        let DeskState { selector, random, shadow_random, ranks } = &mut *desk;
+        let question = inquiry.question(ranks, now);
+        let pick = selector.advise(&question, &mut random.clone(), &mut shadow_random.clone())?;
+        let stages = stages(inquiry, selector.candidates(), pick.candidate);
+        Ok(record(&Particulars { selector, pick, attempt: None, stages }))
     }
 
     /// The attempt's first token arrived: its prefill is done.
     pub(crate) fn first_token(&self, attempt: AttemptId, rank: &Rank) {
-        self.update(rank, |desk| {
-            desk.expected.done(attempt);
-            desk.book.first_token(attempt);
-        });
+        self.update(rank, |selector, now| selector.book_mut().first_token(attempt, now));
     }
 
     /// A choice of the attempt grew.
     pub(crate) fn output(&self, attempt: AttemptId, rank: &Rank, choice: u32, tokens: Tokens) {
-        self.update(rank, |desk| desk.book.output(attempt, choice, tokens));
+        self.update(rank, |selector, now| selector.book_mut().output(attempt, choice, tokens, now));
     }
 
     /// The attempt is over.
     pub(crate) fn release(&self, attempt: AttemptId, rank: &Rank) {
-        self.update(rank, |desk| {
-            desk.expected.done(attempt);
-            desk.book.release(attempt);
-        });
+        self.update(rank, |selector, now| selector.book_mut().release(attempt, now));
     }
 
     /// The rank left the pool.
     pub(crate) fn forget(&self, rank: &Rank) {
+        self.state.lock().selector.book_mut().remove_slot(rank.slot);
+    }
+
+    /// Whether a rank has no more prefill booked than it is busy with.
+    pub(crate) fn has_room<'a>(&self, mut ranks: impl Iterator<Item = &'a Arc<Rank>>) -> bool {
+        let now = self.now();
         let mut desk = self.state.lock();
-        desk.book.remove_slot(rank.slot);
-        desk.expected.remove_slot(rank.slot);
-    }
-
-    fn update(&self, rank: &Rank, change: impl FnOnce(&mut DeskState)) {
-        let mut desk = self.state.lock();
-        change(&mut desk);
-        rank.metrics.set_load(&desk.book.load(rank.slot));
-    }
-}
-
-// === impl DeskState ===
-
-impl DeskState {
-    fn decide(
-        &mut self,
-        question: &Question<'_>,
-        request: &RequestShape,
-    ) -> Result<(usize, PickReason), NoCandidate> {
-        self.candidates.clear();
-        for (position, rank) in question.ranks.iter().enumerate() {
-            let load = self.book.load(rank.slot);
-            let credit = self.policy.uses_index() && rank.has_credit();
-            let cached = if credit { question.cached_on(position) } else { CachedTokens::NONE };
-            self.candidates.push(Candidate {
-                slot: rank.slot,
-                block_size: rank.block_size(),
-                cached,
-                expected: self.expected_behind(cached.total(), question, rank),
-                load,
-                excluded: exclusion(rank),
-            });
-        }
-        let pick = self.policy.pick(request, &self.candidates, &mut self.costs, &mut self.random)?;
-        self.policy.placed(self.candidates[pick.candidate].slot);
-        Ok((pick.candidate, pick.reason))
-    }
-
-    /// Tokens behind the cached ones that an unfinished prompt is about to leave on the rank. Prompt lists are not
-    /// looked at: their cached prefix is known as a sum only.
-    fn expected_behind(&self, cached: Tokens, question: &Question<'_>, rank: &Rank) -> Tokens {
-        let size = rank.block_size();
-        let [prompt] = question.hashed.of_size(size) else { return Tokens::ZERO };
-        if !self.policy.uses_index() || self.expected.is_idle(rank.slot) {
-            return Tokens::ZERO;
-        }
-        let cached = size.complete_blocks(cached);
-        size.tokens(self.expected.prefix_after(rank.slot, prompt.hashes(), cached))
-    }
-
-    fn take_attempt_id(&mut self) -> AttemptId {
-        let id = AttemptId::new(self.next_attempt);
-        self.next_attempt += 1;
-        id
-    }
-
-    fn book(&mut self, attempt: AttemptId, rank: &Rank, question: &Question<'_>, position: usize) {
-        let block_size = rank.block_size();
-        let hashed = question.hashed.of_size(block_size);
-        let hashes_of = |prompt: usize| hashed.get(prompt).map_or(&[][..], |blocks| blocks.hashes());
-        let prompts: Vec<_> = question
-            .prompt_lengths
-            .iter()
-            .enumerate()
-            .map(|(prompt, &tokens)| BookedPrompt { tokens, hashes: hashes_of(prompt) })
-            .collect();
-        let candidate = &self.candidates[position];
-        let credited = candidate.cached.total() + candidate.expected;
-        let known = question.cached_on(position).total().max(credited);
-        let prefill = question.input().saturating_sub(known);
-        for prompt in hashed {
-            self.expected.place(attempt, rank.slot, prompt.hashes());
-        }
-        let booking = Booking { prefill, block_size, prompts: &prompts, choices: question.choices };
-        self.book.book(attempt, rank.slot, &booking);
-        rank.metrics.set_load(&self.book.load(rank.slot));
-    }
-
-    fn stages(&self, question: &Question<'_>, position: usize) -> Option<CachedStages> {
-        let cached = question.cached?;
-        let longest = |lengths: &mut dyn Iterator<Item = &CachedTokens>| {
-            lengths.map(|tokens| tokens.total()).max().unwrap_or_default()
-        };
-        Some(CachedStages {
-            anywhere: longest(&mut cached.iter()),
-            best: longest(&mut self.eligible(cached)),
-            selected: cached[position].total(),
+        desk.selector.book_mut().settle(now);
+        ranks.any(|rank| match rank.busy_above {
+            Some(limit) => desk.selector.load(rank.slot).prefill_tokens <= limit,
+            None => true,
         })
     }
 
-    fn overlap(
+    /// When the first of the ranks should have worked off what is booked on it.
+    pub(crate) fn shortest_backlog<'a>(
         &self,
-        question: &Question<'_>,
-        request: &RequestShape,
-        position: usize,
-    ) -> Option<SelectionOverlap> {
-        let cached = question.cached?;
-        let unit = f64::from(request.unit.get());
-        let blocks = |cached: &CachedTokens| request.weights.credit(*cached) / unit;
-        Some(SelectionOverlap {
-            selected: blocks(&cached[position]),
-            best: self.eligible(cached).map(blocks).fold(0.0, f64::max),
-            prompt: request.unit.occupied_blocks(request.input).get() as f64,
-        })
+        ranks: impl Iterator<Item = &'a Arc<Rank>>,
+    ) -> Option<Duration> {
+        let mut desk = self.state.lock();
+        ranks.map(|rank| desk.selector.book_mut().backlog_time(rank.slot)).min()
     }
 
-    /// The cached prefixes of the ranks that the last decision chose from.
-    fn eligible<'a>(&'a self, cached: &'a [CachedTokens]) -> impl Iterator<Item = &'a CachedTokens> {
-        let considered = cached.iter().zip(&self.candidates);
-        considered.filter(|(_, candidate)| candidate.is_eligible()).map(|(tokens, _)| tokens)
+    /// Shows what time alone has changed.
+    pub(crate) fn show(&self, ranks: &[Arc<Rank>]) {
+        let now = self.now();
+        let mut desk = self.state.lock();
+        desk.selector.book_mut().settle(now);
+        for rank in ranks {
+            rank.metrics.set_load(&desk.selector.load(rank.slot));
+            rank.metrics.set_recent(desk.selector.book_mut().recent(now).of(rank.slot));
+        }
+    }
+
+    fn update(&self, rank: &Rank, change: impl FnOnce(&mut Selector, Duration)) {
+        let now = self.now();
+        let mut desk = self.state.lock();
+        change(&mut desk.selector, now);
+        rank.metrics.set_load(&desk.selector.load(rank.slot));
+    }
+
+    /// The desk's clock.
+    fn now(&self) -> Duration {
+        self.opened.elapsed()
     }
 }
 
-fn exclusion(rank: &Rank) -> Option<Exclusion> {
-    (!rank.worker.takes_requests()).then_some(Exclusion::Unhealthy)
+// === impl Inquiry ===
+
+impl<'a> Inquiry<'a> {
+    /// Fills `views` anew with the ranks as they are now.
+    fn question(&'a self, views: &'a mut Vec<RankView>, now: Duration) -> Question<'a> {
+        views.clear();
+        views.extend(self.ranks.iter().map(|rank| self.view(rank)));
+        Question {
+            ranks: views,
+            cached: self.cached,
+            hashed: self.hashed,
+            prompt_lengths: self.prompt_lengths,
+            choices: self.choices,
+            shows_first_token: self.is_stream,
+            weights: self.weights,
+            affinity: self.affinity,
+            is_pinned: self.pin.is_some(),
+            now,
+        }
+    }
+
+    fn view(&self, rank: &Rank) -> RankView {
+        RankView {
+            slot: rank.slot,
+            key: rank.key,
+            block_size: rank.block_size(),
+            has_credit: rank.has_credit(),
+            foreign: rank.foreign_load(),
+            excluded: self.exclusion(rank),
+        }
+    }
+
+    /// Why the rank must not get the request: of several reasons the one that the funnel's order puts first.
+    fn exclusion(&self, rank: &Rank) -> Option<Exclusion> {
+        if self.pin.is_some_and(|pin| !pin.names(&rank.name)) {
+            return Some(Exclusion::Pinned);
+        }
+        if !rank.worker.takes_requests() {
+            return Some(Exclusion::Unhealthy);
+        }
+        self.adapter.filter(|adapter| !rank.serves_adapter(adapter)).map(|_| Exclusion::Adapter)
+    }
 }
 
-// === impl Question ===
+fn stages(inquiry: &Inquiry<'_>, candidates: &[Candidate], position: usize) -> Option<CachedStages> {
+    let cached = inquiry.cached?;
+    let longest = |lengths: &mut dyn Iterator<Item = &CachedTokens>| {
+        lengths.map(|tokens| tokens.total()).max().unwrap_or_default()
+    };
+    Some(CachedStages {
+        anywhere: longest(&mut cached.iter()),
+        best: longest(&mut eligible(cached, candidates)),
+        selected: cached[position].total(),
+    })
+}
 
-impl Question<'_> {
-    fn input(&self) -> Tokens {
-        self.prompt_lengths.iter().copied().sum()
-    }
+fn overlap(inquiry: &Inquiry<'_>, candidates: &[Candidate], position: usize) -> Option<SelectionOverlap> {
+    let cached = inquiry.cached?;
+    let unit = candidates.iter().map(|candidate| candidate.block_size).min().unwrap_or(BlockSize::DEFAULT);
+    let blocks = |cached: &CachedTokens| inquiry.weights.credit(*cached) / f64::from(unit.get());
+    let input = inquiry.prompt_lengths.iter().copied().sum();
+    Some(SelectionOverlap {
+        selected: blocks(&cached[position]),
+        best: eligible(cached, candidates).map(blocks).fold(0.0, f64::max),
+        prompt: unit.occupied_blocks(input).get() as f64,
+    })
+}
 
-    /// The unit of cost: the smallest block size among the ranks.
-    fn unit(&self) -> BlockSize {
-        self.ranks.iter().map(|rank| rank.block_size()).min().unwrap_or(BlockSize::DEFAULT)
-    }
+/// The cached prefixes of the ranks that the decision chose from.
+fn eligible<'a>(
+    cached: &'a [CachedTokens],
+    candidates: &'a [Candidate],
+) -> impl Iterator<Item = &'a CachedTokens> {
+    let considered = cached.iter().zip(candidates);
+    considered.filter(|(_, candidate)| candidate.is_eligible()).map(|(tokens, _)| tokens)
+}
 
-    fn cached_on(&self, position: usize) -> CachedTokens {
-        self.cached.and_then(|cached| cached.get(position)).copied().unwrap_or(CachedTokens::NONE)
-    }
+fn shadows(inquiry: &Inquiry<'_>, selector: &Selector) -> Vec<(&'static str, Tokens)> {
+    let Some(cached) = inquiry.cached else { return Vec::new() };
+    let taken = |(name, position): (&'static str, Option<usize>)| Some((name, cached[position?].total()));
+    selector.shadow_picks().filter_map(taken).collect()
 }

@@ -34,6 +34,22 @@ pub(crate) struct Call {
     pub(crate) request: Arc<ClientRequest>,
     pub(crate) headers: HeaderMap,
     pub(crate) request_id: HeaderValue,
+    /// Whether the caller may see how it was placed.
+    pub(crate) explains: bool,
+}
+
+// === impl Call ===
+
+impl Call {
+    /// Headers that tell a trusted caller how the attempt was placed.
+    fn explanation(&self, attempt: &Attempt) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if self.explains {
+            let worker = &attempt.rank().name;
+            headers::explain(&mut headers, worker, attempt.predicted(), attempt.decision());
+        }
+        headers
+    }
 }
 
 /// Sends the call to the attempt's worker. The attempt ends here, or lives on in the stream that is returned.
@@ -57,11 +73,18 @@ pub(crate) async fn dispatch(mut attempt: Attempt, call: &Call) -> Result<Respon
         return Err(broke(attempt, cause));
     }
     stage.passed(started.elapsed());
+    let explanation = call.explanation(&attempt);
     attempt.dispatched(answer.status().is_success());
     if answer.status().is_success() && is_event_stream(&answer) {
-        return Ok(stream(attempt, call, answer, deadline));
+        return Ok(explained(stream(attempt, call, answer, deadline), explanation));
     }
-    whole(attempt, call, answer, deadline).await
+    let response = whole(attempt, call, answer, deadline).await?;
+    Ok(explained(response, explanation))
+}
+
+fn explained(mut response: Response<RelayBody>, explanation: HeaderMap) -> Response<RelayBody> {
+    response.headers_mut().extend(explanation);
+    response
 }
 
 fn upstream_request(attempt: &Attempt, call: &Call) -> Result<Request<Full<Bytes>>, RouteError> {

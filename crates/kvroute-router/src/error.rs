@@ -73,6 +73,51 @@ pub enum ErrorKind {
         /// Workers and what is wrong with each.
         workers: String,
     },
+    /// Every worker is busy and as many requests wait as may.
+    #[error(
+        "every worker of model {model:?} is busy and {waiting} requests wait already; send it again later, or raise pool.queue.limit"
+    )]
+    QueueFull {
+        /// The pool's model.
+        model: String,
+        /// Requests in the queue.
+        waiting: usize,
+        /// When it may be worth another try.
+        retry_after: Duration,
+    },
+    /// Every worker stayed busy.
+    #[error(
+        "every worker of model {model:?} stayed busy for {:.1} s, as long as pool.queue.timeout lets a request wait; send it again later",
+        waited.as_secs_f64()
+    )]
+    QueueTimeout {
+        /// The pool's model.
+        model: String,
+        /// How long it waited.
+        waited: Duration,
+        /// When it may be worth another try.
+        retry_after: Duration,
+    },
+    /// The policy cannot place such a request.
+    #[error("policy {policy:?} cannot place this request: {lacks}")]
+    Unservable {
+        /// The pool's policy.
+        policy: String,
+        /// What the request lacks.
+        lacks: &'static str,
+    },
+    /// The caller named a worker that does not serve the model.
+    #[error(
+        "x-kvroute-worker names {named:?}, which is no worker of model {model:?}; its workers: {workers}"
+    )]
+    UnknownWorker {
+        /// As the caller wrote it.
+        named: String,
+        /// The pool's model.
+        model: String,
+        /// The pool's ranks.
+        workers: String,
+    },
     /// The worker could not be reached, or broke before the first byte of its answer.
     #[error("worker {worker} broke before its first byte: {cause}")]
     UpstreamBroke {
@@ -142,6 +187,16 @@ impl RouteError {
         self.kind.status()
     }
 
+    /// When it may be worth another try, where that can be said.
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self.kind {
+            ErrorKind::QueueFull { retry_after, .. } | ErrorKind::QueueTimeout { retry_after, .. } => {
+                Some(retry_after)
+            }
+            _ => None,
+        }
+    }
+
     /// The OpenAI-shaped body a client sees.
     pub fn body(&self) -> ErrorBody {
         match &self.kind {
@@ -160,10 +215,16 @@ impl ErrorKind {
     fn status(&self) -> StatusCode {
         match self {
             Self::BadRequest(error) => StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST),
-            Self::BodyBroken(_) | Self::ModelMissing { .. } => StatusCode::BAD_REQUEST,
+            Self::BodyBroken(_)
+            | Self::ModelMissing { .. }
+            | Self::Unservable { .. }
+            | Self::UnknownWorker { .. } => StatusCode::BAD_REQUEST,
+            Self::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
-            Self::NotReady { .. } | Self::NoWorker { .. } | Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotReady { .. } | Self::NoWorker { .. } | Self::QueueTimeout { .. } | Self::Stopping => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::UpstreamBroke { .. } | Self::UpstreamBrokeMidStream { .. } => StatusCode::BAD_GATEWAY,
             Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
@@ -175,8 +236,13 @@ impl ErrorKind {
             | Self::BodyBroken(_)
             | Self::BodyTooLarge { .. }
             | Self::ModelMissing { .. }
-            | Self::UnknownModel { .. } => "invalid_request_error",
-            Self::NotReady { .. } | Self::NoWorker { .. } | Self::Stopping => "service_unavailable_error",
+            | Self::Unservable { .. }
+            | Self::UnknownModel { .. }
+            | Self::UnknownWorker { .. } => "invalid_request_error",
+            Self::QueueFull { .. } => "rate_limit_error",
+            Self::NotReady { .. } | Self::NoWorker { .. } | Self::QueueTimeout { .. } | Self::Stopping => {
+                "service_unavailable_error"
+            }
             Self::UpstreamBroke { .. } | Self::UpstreamBrokeMidStream { .. } => "upstream_error",
             Self::Timeout { .. } => "timeout_error",
         }
@@ -198,6 +264,10 @@ impl ErrorKind {
             Self::ModelMissing { .. } => "model_missing",
             Self::NotReady { .. } => "not_ready",
             Self::NoWorker { .. } => "no_worker",
+            Self::QueueFull { .. } => "queue_full",
+            Self::QueueTimeout { .. } => "queue_timeout",
+            Self::Unservable { .. } => "unservable",
+            Self::UnknownWorker { .. } => "unknown_worker",
             Self::UpstreamBroke { .. } => "upstream_broke",
             Self::UpstreamBrokeMidStream { .. } => "upstream_broke_mid_stream",
             Self::Stopping => "router_stopping",

@@ -5,15 +5,24 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
+mod advice;
+mod affinity;
 mod attempt;
 mod cached_view;
 pub mod config;
 mod counting;
+mod decisions;
 mod desk;
 mod dispatch;
+mod engine_load;
 mod error;
 mod feed;
+mod first_worker;
+mod gate;
 mod headers;
+mod hints;
+mod keeper;
 mod knowledge;
 mod log_gate;
 mod membership;
@@ -26,6 +35,7 @@ mod rank;
 mod relay;
 mod request_id;
 mod router;
+mod seats;
 mod snapshots;
 mod source;
 mod sources;
@@ -35,7 +45,9 @@ mod unread;
 mod upstream;
 mod worker;
 
+pub use advice::AdviceRequest;
 pub use config::{PoolConfig, RouterConfig};
+pub use decisions::{CandidateRecord, DecisionRecord, ReportRecord, ShadowRecord, Terms};
 pub use error::{ErrorKind, Origin, RouteError};
 pub use plan::{RouterError, RouterPlan};
 pub use relay::RelayBody;

@@ -19,6 +19,11 @@ pub(crate) struct LogGate {
 // === impl LogGate ===
 
 impl LogGate {
+    /// A gate that has let nothing through yet.
+    pub(crate) const fn new() -> Self {
+        Self { last: Mutex::new(None), kept_back: AtomicU64::new(0) }
+    }
+
     /// `Some(n)` if the message may be logged now, after `n` were kept back.
     pub(crate) fn open(&self) -> Option<u64> {
         let now = Instant::now();

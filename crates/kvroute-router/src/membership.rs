@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use kvroute_core::{BlockSize, ModelName};
+use kvroute_core::{BlockSize, ModelName, Tokens};
 use kvroute_engine::{AnnouncedEvents, EngineKind, Probe, ServedModel};
 use kvroute_metrics::WorkerType;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::TokenizerSource;
+use crate::config::{BusyThreshold, TokenizerSource};
+use crate::engine_load::{ToldLoad, follow};
 use crate::feed::Feed;
 use crate::plan::PoolPlan;
 use crate::pool::{Fleet, Pool};
@@ -83,6 +84,8 @@ impl Membership {
         let dp_ranks = worker.config().dp_ranks.unwrap_or(found.dp_ranks).max(1);
         let block_size = found.block_size.or(plan.config.block_size).unwrap_or(BlockSize::DEFAULT);
         let stop = CancellationToken::new();
+        let (adapters, busy_above) = (adapters(&model, found), busy_above(plan, found));
+        let interval = plan.config.engine_load.filter(|_| found.engine.tells_load());
         let mut feeds = JoinSet::new();
         let (mut ranks, mut followed) = (Vec::new(), 0);
         for opened in sources::open(&pool, worker, found, dp_ranks).await? {
@@ -95,6 +98,9 @@ impl Membership {
                 block_size,
                 metrics: shared.metrics().rank(&opened.name, WorkerType::Decode),
                 source: sources::source_of(&pool, &opened, &cache, shared.metrics()),
+                busy_above,
+                adapters: adapters.iter().cloned().collect(),
+                told_load: interval.map(|interval| ToldLoad::new(interval, found.kv_capacity)),
                 name: opened.name,
             }));
             followed += usize::from(opened.follower.is_some());
@@ -104,7 +110,9 @@ impl Membership {
             }
             ranks.push(rank);
         }
-        let adapters = adapters(&model, found);
+        if let Some(interval) = interval {
+            feeds.spawn(follow(ranks.clone(), pool.client().clone(), interval, stop.clone()));
+        }
         pool.change_fleet(|fleet| fleet.with(&ranks, &adapters));
         tell(&pool, &ranks, found, followed);
         Ok(Self { pool, ranks, adapters, identity: identity(found), feeds, stop })
@@ -119,6 +127,11 @@ impl Membership {
             false => before.engine == now.engine && before.models == now.models,
         };
         (!is_same).then(|| before.differences(&now))
+    }
+
+    /// The worker takes requests: those who wait may have been waiting for it.
+    pub(crate) fn is_ready(&self) {
+        self.pool.gate().wake();
     }
 
     /// The worker did not answer for a while and does again.
@@ -160,6 +173,24 @@ fn served_model(plan: &PoolPlan, found: &Probe) -> Result<ModelName, String> {
             .find(|served| served.parent.is_none())
             .map(|served| ModelName::new(served.id.as_str()))
             .ok_or_else(|| format!("lists no base model, only adapters: {}; set pool.model", names())),
+    }
+}
+
+/// Steps of its engine that a rank may have waiting before it counts as busy: enough that it never runs dry, few enough
+/// that whoever comes next is placed late, when more is known.
+const STEPS_AHEAD: u64 = 8;
+
+/// Tokens of one step of an engine that does not tell.
+const USUAL_STEP: Tokens = Tokens::new(8192);
+
+fn busy_above(plan: &PoolPlan, found: &Probe) -> Option<Tokens> {
+    match plan.config.queue.threshold {
+        BusyThreshold::Off => None,
+        BusyThreshold::Tokens(tokens) => Some(tokens),
+        BusyThreshold::Auto => {
+            let step = found.batch_tokens.unwrap_or(USUAL_STEP);
+            Some(Tokens::new(step.get().saturating_mul(STEPS_AHEAD)))
+        }
     }
 }
 

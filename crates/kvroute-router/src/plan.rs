@@ -19,6 +19,9 @@ pub enum RouterError {
     /// The policy does not exist.
     #[error("pool.policy: {0}")]
     Policy(#[from] UnknownPolicy),
+    /// A shadow does not exist.
+    #[error("pool.shadow: {0}")]
+    Shadow(UnknownPolicy),
     /// The tokenizer cannot be loaded.
     #[error("pool.tokenizer: {0}")]
     Tokenizer(#[from] LoadError),
@@ -82,9 +85,17 @@ impl PoolPlan {
 }
 
 fn check(pool: &PoolConfig) -> Result<(), RouterError> {
-    let asks_index = policy::by_name(&pool.policy)?.uses_index() || pool.observe;
+    let uses_index = policy::by_name(&pool.policy, &pool.policy_options)?.uses_index();
+    for name in &pool.shadow {
+        policy::by_name(name, &pool.policy_options).map_err(RouterError::Shadow)?;
+    }
+    let asks_index = uses_index || pool.observe || !pool.shadow.is_empty();
     if asks_index && pool.count == CountMode::Off {
-        let why = if pool.observe { "pool.observe".to_owned() } else { format!("policy {:?}", pool.policy) };
+        let why = match (pool.observe, uses_index) {
+            (true, _) => "pool.observe".to_owned(),
+            (false, true) => format!("policy {:?}", pool.policy),
+            (false, false) => "pool.shadow".to_owned(),
+        };
         return Err(RouterError::Contradiction(format!(
             "pool.count is \"off\", but {why} needs the prompt's tokens; set pool.count = \"exact\""
         )));

@@ -10,20 +10,25 @@ use kvroute_core::{BlockSize, ModelName, Phase, RankSlot, Tokens};
 use kvroute_engine::{EngineKind, RemoteTokenizer};
 use kvroute_metrics::{OverheadMetrics, PoolLabels, PoolMetrics, StageMetrics};
 use kvroute_openai::ClientRequest;
-use kvroute_select::{PickReason, policy};
+use kvroute_select::{PickReason, Policy, Selector, policy};
 use kvroute_tokenize::{EncodeError, EncodeErrorKind};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use crate::config::{CountMode, PoolConfig, Timeouts};
 use crate::counting::{PromptCounter, TokenizedPrompts};
+use crate::decisions::DecisionLog;
 use crate::desk::Desk;
+use crate::error::{ErrorKind, RouteError};
+use crate::gate::Gate;
+use crate::hints::Hints;
 use crate::knowledge::Knowledge;
 use crate::log_gate::LogGate;
 use crate::plan::{PoolPlan, RouterError};
 use crate::rank::Rank;
 use crate::relay::Streams;
 use crate::router::Shared;
+use crate::seats::Seats;
 use crate::snapshots::SnapshotFile;
 use crate::upstream::{self, UpstreamClient};
 
@@ -33,16 +38,21 @@ const WORKERS_ASKED: usize = 2;
 /// A worker that takes longer for the ids of a prompt hangs.
 const TOKENIZE_PATIENCE: Duration = Duration::from_secs(3);
 
+/// Longest time that a refused client is asked to stay away.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(30);
+
 /// One served model.
 #[derive(Debug)]
 pub(crate) struct Pool {
     model: ModelName,
     plan: Arc<PoolPlan>,
     counter: PromptCounter,
-    desk: Desk,
+    desk: Arc<Desk>,
+    gate: Gate<Seats>,
+    decisions: DecisionLog,
     knowledge: Knowledge,
     asks_index: bool,
-    fleet: ArcSwap<Fleet>,
+    fleet: Arc<ArcSwap<Fleet>>,
     slots: Mutex<BTreeSet<u32>>,
     metrics: PoolMetrics,
     stages: StageMetrics,
@@ -71,24 +81,35 @@ impl Pool {
     /// A pool without ranks.
     pub(crate) fn new(model: ModelName, plan: Arc<PoolPlan>, shared: &Shared) -> Result<Self, RouterError> {
         let (config, metrics) = (&plan.config, shared.metrics());
-        let policy = policy::by_name(&config.policy)?;
-        let reasons = PickReason::ALL.map(PickReason::as_str);
+        let named = |name: &String| policy::by_name(name, &config.policy_options);
+        let policy = named(&config.policy)?;
+        let shadows = config.shadow.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+        let reasons = reasons_of(policy.as_ref());
+        let shadow_names: Vec<_> = shadows.iter().map(|shadow| shadow.name()).collect();
         let labels = PoolLabels {
             model: &model,
             policy: policy.name(),
             reasons: &reasons,
+            shadows: &shadow_names,
             phases: &[Phase::Aggregated],
             counts_input: config.count == CountMode::Exact,
         };
+        let asks_index = policy.uses_index() || config.observe || !shadows.is_empty();
+        let desk = Arc::new(Desk::new(Selector::new(policy, shadows), shared.seed()));
+        let fleet = Arc::new(ArcSwap::default());
+        let seats = Seats::new(Arc::clone(&desk), Arc::clone(&fleet));
+        let pool_metrics = metrics.pool(&labels);
         Ok(Self {
-            metrics: metrics.pool(&labels),
             stages: metrics.stages(Phase::Aggregated),
             overhead: metrics.overhead(),
             counter: PromptCounter::new(config.count, plan.tokenizer.clone()),
-            asks_index: policy.uses_index() || config.observe,
-            desk: Desk::new(policy, config.weights, shared.seed()),
+            asks_index,
+            desk,
+            gate: Gate::new(seats, &config.queue, pool_metrics.queue()),
+            metrics: pool_metrics,
+            decisions: DecisionLog::new(&config.decisions),
             knowledge: Knowledge::new(config.index.bytes),
-            fleet: ArcSwap::default(),
+            fleet,
             slots: Mutex::default(),
             client: upstream::client(config.timeouts.connect),
             streams: shared.streams().clone(),
@@ -136,8 +157,18 @@ impl Pool {
     }
 
     /// Where load is booked.
-    pub(crate) const fn desk(&self) -> &Desk {
+    pub(crate) fn desk(&self) -> &Desk {
         &self.desk
+    }
+
+    /// What keeps requests in line while every rank is busy.
+    pub(crate) const fn gate(&self) -> &Gate<Seats> {
+        &self.gate
+    }
+
+    /// The latest decisions.
+    pub(crate) const fn decisions(&self) -> &DecisionLog {
+        &self.decisions
     }
 
     /// Handles of the stages of a request.
@@ -158,6 +189,29 @@ impl Pool {
     /// The prompt counter.
     pub(crate) const fn counter(&self) -> &PromptCounter {
         &self.counter
+    }
+
+    /// Whether the caller named a worker that there is, if it named one.
+    pub(crate) fn check_pin(&self, hints: &Hints) -> Result<(), RouteError> {
+        let Some(pin) = &hints.pin else { return Ok(()) };
+        let fleet = self.fleet();
+        if fleet.ranks.iter().any(|rank| pin.names(&rank.name)) {
+            return Ok(());
+        }
+        let names: Vec<_> = fleet.ranks.iter().map(|rank| rank.name.to_string()).collect();
+        Err(RouteError::client(ErrorKind::UnknownWorker {
+            named: pin.to_string(),
+            model: self.model.to_string(),
+            workers: names.join(", "),
+        }))
+    }
+
+    /// When a refused request may try again: once the first worker has done what it has.
+    pub(crate) fn retry_after(&self) -> Duration {
+        let fleet = self.fleet();
+        let ready = fleet.ranks.iter().filter(|rank| rank.worker.takes_requests());
+        let backlog = self.desk.shortest_backlog(ready).unwrap_or_default();
+        backlog.clamp(Duration::from_secs(1), LONGEST_RETRY_AFTER)
     }
 
     /// What is known of the workers' caches.
@@ -270,6 +324,12 @@ impl Pool {
     }
 }
 
+/// Every reason that a policy can give, and those that any policy may give.
+fn reasons_of(policy: &dyn Policy) -> Vec<&'static str> {
+    let common = [PickReason::OnlyCandidate, PickReason::Pinned];
+    policy.reasons().iter().copied().chain(common).map(PickReason::as_str).collect()
+}
+
 // === impl Fleet ===
 
 impl Fleet {
@@ -277,6 +337,11 @@ impl Fleet {
     pub(crate) fn of(ranks: Vec<Arc<Rank>>, adapters: BTreeSet<String>) -> Self {
         let slots = ranks.iter().map(|rank| rank.slot).collect();
         Self { ranks, slots, adapters }
+    }
+
+    /// The adapter that a request asks for.
+    pub(crate) fn adapter_of<'a>(&self, request: &'a ClientRequest) -> Option<&'a str> {
+        request.model.as_deref().filter(|name| self.adapters.contains(*name))
     }
 
     /// The distinct block sizes of its ranks.

@@ -6,13 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvroute_core::{AttemptId, Blocks, PromptBlocks, SequenceHash, Tokens};
+use kvroute_core::{AttemptId, Blocks, HashedPrompts, PromptBlocks, SequenceHash, Tokens};
 use kvroute_funnel::{Delivery, PendingDelivery};
 use kvroute_index::ReportedReuse;
 use kvroute_metrics::AttemptMetrics;
 use tokio::time::sleep;
 
-use crate::cached_view::HashedPrompts;
 use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::rank::Rank;

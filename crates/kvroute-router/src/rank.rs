@@ -1,12 +1,16 @@
 //! One KV cache of a worker that has joined a pool.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use kvroute_core::{BlockSize, RankSlot, WorkerRank};
+use kvroute_core::{BlockSize, RankKey, RankSlot, Tokens, WorkerRank};
 use kvroute_engine::EngineKind;
 use kvroute_metrics::RankMetrics;
+use kvroute_select::ForeignLoad;
+use tokio::time::Instant;
 
+use crate::engine_load::ToldLoad;
 use crate::log_gate::LogGate;
 use crate::source::RankSource;
 use crate::worker::Worker;
@@ -18,6 +22,8 @@ pub(crate) struct Rank {
     pub(crate) slot: RankSlot,
     /// Worker and data-parallel rank.
     pub(crate) name: WorkerRank,
+    /// Hash of its name.
+    pub(crate) key: RankKey,
     /// The server.
     pub(crate) worker: Arc<Worker>,
     /// What kind of server it is.
@@ -28,6 +34,12 @@ pub(crate) struct Rank {
     pub(crate) metrics: RankMetrics,
     /// How its cache is known; `None` where only events are wanted and the engine publishes none.
     pub(crate) source: Option<RankSource>,
+    /// What its engine says of its load; `None` where it is not asked.
+    pub(crate) told_load: Option<ToldLoad>,
+    /// Booked prefill tokens above which it is busy; `None` where it never is.
+    pub(crate) busy_above: Option<Tokens>,
+    /// Names of the adapters that it serves.
+    pub(crate) adapters: BTreeSet<String>,
     /// Lets a complaint about its events through once in a while.
     pub(crate) bad_events: LogGate,
     block_size: AtomicU32,
@@ -44,6 +56,9 @@ pub(crate) struct RankParams {
     pub(crate) block_size: BlockSize,
     pub(crate) metrics: RankMetrics,
     pub(crate) source: Option<RankSource>,
+    pub(crate) told_load: Option<ToldLoad>,
+    pub(crate) busy_above: Option<Tokens>,
+    pub(crate) adapters: BTreeSet<String>,
 }
 
 // === impl Rank ===
@@ -51,15 +66,20 @@ pub(crate) struct RankParams {
 impl Rank {
     /// A rank that has just joined.
     pub(crate) fn new(params: RankParams) -> Self {
-        let RankParams { slot, name, worker, engine, ranks_of_worker, block_size, metrics, source } = params;
+        let RankParams { slot, name, worker, engine, ranks_of_worker, block_size, metrics, source, .. } =
+            params;
         Self {
             slot,
+            key: name.key(),
             name,
             worker,
             engine,
             ranks_of_worker,
             metrics,
             source,
+            told_load: params.told_load,
+            busy_above: params.busy_above,
+            adapters: params.adapters,
             bad_events: LogGate::default(),
             block_size: AtomicU32::new(block_size.get()),
         }
@@ -81,5 +101,15 @@ impl Rank {
     /// Whether its cached prefix may lower its cost.
     pub(crate) fn has_credit(&self) -> bool {
         self.source.as_ref().is_some_and(RankSource::has_credit)
+    }
+
+    /// Whether requests for an adapter may go there.
+    pub(crate) fn serves_adapter(&self, name: &str) -> bool {
+        self.adapters.contains(name)
+    }
+
+    /// What its engine says of its load, where it is asked.
+    pub(crate) fn foreign_load(&self) -> ForeignLoad {
+        self.told_load.as_ref().map(|told| told.foreign(Instant::now())).unwrap_or_default()
     }
 }

@@ -5,20 +5,28 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use kvroute_core::ModelName;
-use kvroute_metrics::{Endpoint as RouteLabel, Metrics, RequestOutcome, RequestShape, Stage};
+use kvroute_metrics::{
+    Endpoint as RouteLabel, Metrics, RequestOutcome, RequestRecorder, RequestShape, Stage,
+};
 use kvroute_openai::{ClientRequest, Endpoint, Prompt};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::admission::Unplaced;
+use crate::advice::AdviceRequest;
 use crate::config::WorkerConfig;
+use crate::decisions::{self, DecisionRecord};
 use crate::dispatch::{Call, dispatch};
 use crate::error::{ErrorKind, RouteError};
-use crate::placing::Arrival;
+use crate::first_worker::FirstWorker;
+use crate::hints::Hints;
+use crate::keeper::keep;
+use crate::placing::{Asked, Opened};
 use crate::plan::{PoolPlan, RouterError, RouterPlan};
 use crate::pool::Pool;
 use crate::relay::{RelayBody, Streams};
@@ -40,6 +48,8 @@ pub struct Inbound {
     pub body: Bytes,
     /// When its headers had been received.
     pub received: Instant,
+    /// Whether its caller may steer the selection, and see where it went and why.
+    pub trusted: bool,
 }
 
 /// A running router.
@@ -57,6 +67,7 @@ pub(crate) struct Shared {
     workers: Vec<Arc<Worker>>,
     plans: Vec<Arc<PoolPlan>>,
     pools: ArcSwap<Vec<Arc<Pool>>>,
+    first_worker: FirstWorker,
     ids: RequestIds,
     seed: u64,
     stopping: CancellationToken,
@@ -80,6 +91,7 @@ impl Router {
             plans: pools.iter().map(|(plan, _)| Arc::clone(plan)).collect(),
             metrics,
             pools: ArcSwap::default(),
+            first_worker: FirstWorker::default(),
             ids: RequestIds::new(rand::random()),
             seed: plan.seed,
             stopping: CancellationToken::new(),
@@ -132,6 +144,21 @@ impl Router {
     /// Every worker, as `GET /api/workers` lists them.
     pub fn workers(&self) -> Vec<WorkerStatus> {
         WorkerStatus::all(&self.shared.workers, &self.shared.pools.load())
+    }
+
+    /// What would happen to a request now; it leaves no trace.
+    pub async fn advise(&self, question: AdviceRequest) -> Result<DecisionRecord, RouteError> {
+        self.shared.advise(question).await
+    }
+
+    /// The latest decisions of all pools, newest first, at most so many.
+    pub fn decisions(&self, limit: usize) -> Vec<DecisionRecord> {
+        decisions::latest(self.shared.pools.load().iter().map(|pool| pool.decisions()), limit)
+    }
+
+    /// A decision by its own id, or the newest one for the request of that id; `None` once it is forgotten.
+    pub fn decision(&self, id: &str) -> Option<DecisionRecord> {
+        decisions::find(self.shared.pools.load().iter().map(|pool| pool.decisions()), id)
     }
 
     /// The metrics.
@@ -187,10 +214,12 @@ impl Shared {
         let existing = |pools: &[Arc<Pool>]| pools.iter().find(|pool| pool.model() == model).cloned();
         if existing(&self.pools.load()).is_none() {
             let made = Arc::new(Pool::new(model.clone(), Arc::clone(plan), self)?);
+            self.streams.tasks.spawn(keep(Arc::downgrade(&made), self.streams.cut.clone()));
             self.pools.rcu(|pools| match existing(pools) {
                 Some(_) => Arc::clone(pools),
                 None => Arc::new(pools.iter().chain([&made]).cloned().collect()),
             });
+            self.first_worker.came();
         }
         match existing(&self.pools.load()) {
             Some(pool) if pool.is_of(plan) => Ok(pool),
@@ -212,31 +241,72 @@ impl Shared {
         inbound: Inbound,
         request_id: &HeaderValue,
     ) -> Result<Response<RelayBody>, RouteError> {
-        let Inbound { endpoint, headers, body, received } = inbound;
+        let Inbound { endpoint, headers, body, received, trusted } = inbound;
+        let request = Arc::new(self.parse(endpoint, body)?);
+        let hints = self.hints(endpoint, &headers, trusted)?;
+        self.await_first_worker().await;
         let started = Instant::now();
-        let request = self.parse(endpoint, body)?;
         let pool = self.pool_of(&request)?;
         let recorder = pool.metrics().request(shape(endpoint, &request));
         let stage = pool.stages().enter(Stage::Preprocess);
-        let request = Arc::new(request);
         let counting = match pool.counter().count(&request, &pool).await {
             Ok(counting) => counting,
-            Err(error) => {
-                recorder.finish(RequestOutcome::Rejected);
-                return Err(RouteError::bad_request(error));
-            }
+            Err(error) => return Err(rejected(recorder, RouteError::bad_request(error))),
         };
         stage.passed(started.elapsed());
-        let arrival = Arrival { request: &request, counting, recorder, received };
-        let attempt = match pool.place(arrival) {
-            Ok(attempt) => attempt,
-            Err((_none, recorder)) => {
-                recorder.finish(RequestOutcome::Rejected);
-                return Err(self.no_worker(&pool));
-            }
+        if let Err(error) = pool.check_pin(&hints) {
+            return Err(rejected(recorder, error));
+        }
+        let asked = Asked {
+            request: &request,
+            counting: &counting,
+            prompt_lengths: &counting.prompt_lengths(),
+            hints: &hints,
         };
-        let call = Call { request, headers, request_id: request_id.clone() };
+        let decision = match pool.admit(&asked).await {
+            Ok(decision) => decision,
+            Err(unplaced) => return Err(rejected(recorder, self.unplaced(&pool, unplaced))),
+        };
+        let opened = Opened { request_id: request_id.to_str().unwrap_or_default(), recorder, received };
+        let attempt = pool.open(decision, &asked, opened);
+        let call = Call { request, headers, request_id: request_id.clone(), explains: trusted };
         dispatch(attempt, &call).await
+    }
+
+    /// Before any worker has answered its probe it is not known which models there are.
+    async fn await_first_worker(&self) {
+        let is_there = || !self.pools.load().is_empty();
+        if is_there() {
+            return;
+        }
+        let queues = || self.plans.iter().map(|plan| plan.config.queue);
+        let limit = queues().map(|queue| queue.limit).max().unwrap_or_default();
+        let patience = queues().map(|queue| queue.timeout).max().unwrap_or_default();
+        self.first_worker.wait(limit, patience, is_there).await;
+    }
+
+    fn hints(&self, endpoint: Endpoint, headers: &HeaderMap, trusted: bool) -> Result<Hints, RouteError> {
+        Hints::read(headers, trusted).inspect_err(|_| {
+            self.metrics.unknown_model().count(route_label(endpoint), RequestOutcome::Rejected);
+        })
+    }
+
+    pub(crate) fn unplaced(&self, pool: &Pool, unplaced: Unplaced) -> RouteError {
+        let model = pool.model().to_string();
+        let retry_after = pool.retry_after();
+        match unplaced {
+            Unplaced::NoWorker => self.no_worker(pool),
+            Unplaced::QueueFull { waiting } => {
+                RouteError::router(ErrorKind::QueueFull { model, waiting, retry_after })
+            }
+            Unplaced::QueueTimeout { waited } => {
+                RouteError::router(ErrorKind::QueueTimeout { model, waited, retry_after })
+            }
+            Unplaced::Unservable(lacks) => {
+                let policy = pool.config().policy.clone();
+                RouteError::client(ErrorKind::Unservable { policy, lacks })
+            }
+        }
     }
 
     fn parse(&self, endpoint: Endpoint, body: Bytes) -> Result<ClientRequest, RouteError> {
@@ -252,7 +322,7 @@ impl Shared {
         })
     }
 
-    fn find_pool(&self, model: Option<&str>) -> Result<Arc<Pool>, RouteError> {
+    pub(crate) fn find_pool(&self, model: Option<&str>) -> Result<Arc<Pool>, RouteError> {
         let pools = self.pools.load();
         let served = || pools.iter().map(|pool| pool.model().as_str()).collect::<Vec<_>>().join(", ");
         if pools.is_empty() {
@@ -267,11 +337,14 @@ impl Shared {
         }
     }
 
-    fn no_worker(&self, pool: &Pool) -> RouteError {
+    pub(crate) fn no_worker(&self, pool: &Pool) -> RouteError {
         let ranks = &pool.fleet().ranks;
         let joined: BTreeMap<_, _> = ranks.iter().map(|rank| (rank.worker.id(), &rank.worker)).collect();
         let workers = match joined.is_empty() {
-            true => "none serves it now".to_owned(),
+            true => {
+                let configured = &pool.config().workers;
+                problems(self.workers.iter().filter(|worker| configured.contains(worker.config())))
+            }
             false => problems(joined.into_values()),
         };
         let model = pool.model().to_string();
@@ -340,7 +413,17 @@ fn error_response(error: &RouteError, request_id: &HeaderValue) -> Response<Rela
         crate::error::Origin::Client => tracing::debug!(%status, %error, "request refused"),
         _ => tracing::warn!(%status, %error, "request failed"),
     }
-    json_response(status, error.body().to_json(), request_id)
+    let mut response = json_response(status, error.body().to_json(), request_id);
+    if let Some(after) = error.retry_after() {
+        let seconds = after.as_secs_f64().ceil() as u64;
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+    }
+    response
+}
+
+fn rejected(recorder: RequestRecorder, error: RouteError) -> RouteError {
+    recorder.finish(RequestOutcome::Rejected);
+    error
 }
 
 fn json_response(status: StatusCode, json: Bytes, request_id: &HeaderValue) -> Response<RelayBody> {

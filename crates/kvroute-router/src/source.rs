@@ -5,7 +5,7 @@
 //! the log once a change, and among the workers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -23,6 +23,8 @@ pub(crate) struct RankSource {
     kind: SourceKind,
     judgement: Mutex<Judgement>,
     shown: ArcSwap<SourceStatus>,
+    /// Follows from what is shown; every decision asks every rank for it.
+    has_credit: AtomicBool,
     metrics: SourceMetrics,
     /// Milliseconds of the pool's time at which the source was last not exact, or lost all blocks.
     blemished: AtomicU64,
@@ -96,6 +98,7 @@ impl RankSource {
             name: name.clone(),
             kind,
             judgement: Mutex::new(Judgement { trust, logged: status.clone() }),
+            has_credit: AtomicBool::new(has_credit(status.state)),
             shown: ArcSwap::from_pointee(status),
             metrics,
             blemished: AtomicU64::new(0),
@@ -130,7 +133,7 @@ impl RankSource {
 
     /// Whether a cached prefix may lower the rank's cost.
     pub(crate) fn has_credit(&self) -> bool {
-        !matches!(self.shown.load().state, SourceState::Blind | SourceState::Suspect)
+        self.has_credit.load(Ordering::Relaxed)
     }
 
     /// Takes what happened, and shows the state that follows from it: in one step, so that no older state is shown
@@ -180,12 +183,18 @@ impl RankSource {
             status.log(&self.name);
             logged.clone_from(&status);
         }
+        self.has_credit.store(has_credit(status.state), Ordering::Relaxed);
         self.shown.store(Arc::new(status));
     }
 
     fn blemish(&self, now: Duration) {
         self.blemished.fetch_max(millis(now).max(1), Ordering::Relaxed);
     }
+}
+
+/// What the index believes of a rank in such a state is not to be relied on.
+const fn has_credit(state: SourceState) -> bool {
+    !matches!(state, SourceState::Blind | SourceState::Suspect)
 }
 
 // === impl SourceStatus ===

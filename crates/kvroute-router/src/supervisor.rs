@@ -86,6 +86,7 @@ impl Supervisor {
                 if was_away {
                     joined.came_back();
                 }
+                joined.is_ready();
                 self.until_changed(joined).await;
             }
         }

@@ -59,7 +59,7 @@ impl Worker {
 
     /// Whether requests may go there.
     pub(crate) fn takes_requests(&self) -> bool {
-        self.state() == WorkerState::Ready
+        self.state.load(Ordering::Acquire) == WorkerState::Ready as u8
     }
 
     /// What is wrong with it; empty if nothing.

@@ -1,6 +1,8 @@
 //! What a policy may look at: one request and the ranks that could take it.
 
-use kvroute_core::{BlockSize, RankSlot, Tokens, WorkerLoad};
+use std::time::Duration;
+
+use kvroute_core::{BlockSize, CachedTokens, RankKey, RankSlot, Tokens, WorkerLoad};
 
 use crate::CostWeights;
 
@@ -13,13 +15,36 @@ pub struct RequestShape {
     pub unit: BlockSize,
     /// The pool's weights, or those a trusted caller asked for.
     pub weights: CostWeights,
+    /// What it has in common with other requests.
+    pub affinity: Affinity,
+    /// Mean of the eligible ranks' recent work: what is beyond it is more than a rank's share.
+    pub fair_recent: Tokens,
+    /// Whether the caller named the rank; the others are excluded then.
+    pub is_pinned: bool,
+    /// When it is placed, by the clock that all calls share.
+    pub now: Duration,
 }
+
+/// What a request has in common with others that may want the same rank; absent where it says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Affinity {
+    /// The session that the client named.
+    pub session: Option<AffinityKey>,
+    /// The first bytes of its prompt.
+    pub head: Option<AffinityKey>,
+}
+
+/// Equal for requests that belong together: a hash, so that no name or prompt is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AffinityKey(u64);
 
 /// One rank of the pool, eligible or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     /// Which rank.
     pub slot: RankSlot,
+    /// The same rank by its name: stable where slots are not.
+    pub key: RankKey,
     /// Size of its blocks; [`BlockSize::DEFAULT`] where it is not known.
     pub block_size: BlockSize,
     /// Its cached prefix of the request. Zero where no index was asked or its credit is withheld.
@@ -29,26 +54,39 @@ pub struct Candidate {
     pub expected: Tokens,
     /// What it is busy with.
     pub load: WorkerLoad,
+    /// Tokens of context that its active sequences read at every step: each its own, shared or not.
+    pub context: Tokens,
+    /// What it was given lately, fading with time: never zero at once, so that it is no load.
+    pub recent: Tokens,
     /// Why it must not be picked; `None` makes it eligible.
     pub excluded: Option<Exclusion>,
 }
 
-/// A cached prefix in raw tokens, each tier continuing where the faster one ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CachedTokens {
-    /// In the accelerator's memory.
-    pub device: Tokens,
-    /// Behind those, in the host's memory.
-    pub host: Tokens,
-    /// Behind those, on disk.
-    pub disk: Tokens,
-}
-
-/// Why a rank that could serve the model must not get this attempt.
+/// Why a rank that could serve the model must not get this attempt. Of several reasons the first in this order counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exclusion {
+    /// The caller named another rank, or none where one must be named.
+    Pinned,
+    /// The request's session belongs to another rank.
+    Affinity,
     /// Not started yet, or not answering.
     Unhealthy,
+    /// Does not serve the adapter that the request names.
+    Adapter,
+}
+
+// === impl AffinityKey ===
+
+impl AffinityKey {
+    /// Wraps a hash of what makes requests belong together.
+    pub const fn new(hash: u64) -> Self {
+        Self(hash)
+    }
+
+    /// The hash.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
 }
 
 // === impl Candidate ===
@@ -58,17 +96,10 @@ impl Candidate {
     pub const fn is_eligible(&self) -> bool {
         self.excluded.is_none()
     }
-}
 
-// === impl CachedTokens ===
-
-impl CachedTokens {
-    /// No cached prefix.
-    pub const NONE: Self = Self { device: Tokens::ZERO, host: Tokens::ZERO, disk: Tokens::ZERO };
-
-    /// Length of the prefix over all tiers: raw, never weighted.
-    pub fn total(self) -> Tokens {
-        self.device + self.host + self.disk
+    /// Excludes it, for this reason unless one that it has already comes first.
+    pub fn exclude(&mut self, reason: Exclusion) {
+        self.excluded = Some(self.excluded.map_or(reason, |known| known.min(reason)));
     }
 }
 
@@ -78,7 +109,10 @@ impl Exclusion {
     /// The label value.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Pinned => "pinned",
+            Self::Affinity => "affinity",
             Self::Unhealthy => "unhealthy",
+            Self::Adapter => "adapter",
         }
     }
 }

@@ -2,10 +2,18 @@
 //!
 //! Expected tokens are those that an unfinished prompt of the rank is about to compute and the request shares. They
 //! stand in the rank's backlog, once, and in the request's own input, once more; both must go, since the request waits
-//! there for work that it would have to do itself anywhere else, and then need not do it. They also stand in the rank's
-//! decode blocks, where sharing them takes no further room. So the rank that computes a prompt looks to an equal prompt
-//! as an idle one does that has it cached, and a burst of equal prompts gathers instead of being computed everywhere.
-//! Only what such a prompt adds by itself (its last tokens, its output) still counts, and in the end outweighs the rest.
+//! there for work that it would have to do itself anywhere else, and then need not do it. So the rank that computes a
+//! prompt looks to an equal prompt nearly as an idle one does that has it cached, and a burst of equal prompts gathers
+//! instead of being computed everywhere.
+//!
+//! What ends the gathering is the decode term. A step reads the context of every sequence, whether it is shared or not,
+//! so a rank that answers many long prompts at once answers each of them more slowly, however little room they take
+//! together. Reading a token costs far less than computing it, even over all the steps of an answer: its weight is what
+//! keeps long contexts from drowning the cache.
+//!
+//! Recent work counts in two ways. Beyond [`SLACK`] times a rank's fair share it is a cost like work that waits, so that
+//! the favourite of a fleet whose requests come one by one does not stay the favourite for ever. Within it a cache
+//! decides undisturbed, and of ranks that are otherwise equal the one that was given least is next ([`TIE_BREAK`]).
 
 use kvroute_core::Tokens;
 
@@ -28,10 +36,12 @@ pub struct CostTerms {
     pub expected: WeightedBlocks,
     /// `prefill_scale × max(backlog + request − credit − 2 × expected, 0)`.
     pub prefill: WeightedBlocks,
-    /// KV blocks of the active sequences, less those expected.
+    /// `decode_weight ×` context of the active sequences.
     pub decode: WeightedBlocks,
     /// `request_weight ×` attempts in flight.
     pub requests: WeightedBlocks,
+    /// `recent_weight ×` recent work beyond the fair share.
+    pub recent: WeightedBlocks,
 }
 
 /// The cost of one candidate: lower is better.
@@ -39,9 +49,19 @@ pub struct CostTerms {
 pub struct Cost {
     /// What it is made of.
     pub terms: CostTerms,
-    /// `prefill + decode + requests`.
+    /// `prefill + decode + requests + recent`.
     pub total: WeightedBlocks,
 }
+
+/// Multiple of its fair share of recent work up to which a rank's affinity is left alone.
+const SLACK: f64 = 1.25;
+
+/// Recent work in tokens by which a rank may lead the others whatever their share is: next to no work at all, while so
+/// few requests say nothing about who is a favourite.
+const SMALL_LEAD: f64 = 2048.0;
+
+/// Weight of recent work within its share: next to nothing, so that it decides only among equals.
+const TIE_BREAK: f64 = 0.01;
 
 /// What the request itself brings to a candidate's cost, in tokens.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,8 +115,10 @@ impl Cost {
         let backlog = float(load.prefill_tokens);
         let remaining = (backlog + input - credit - 2.0 * expected).max(0.0);
         let prefill = request.weights.prefill_scale * remaining;
-        let decode = (float(candidate.block_size.tokens(load.decode_blocks)) - expected).max(0.0);
-        let requests = request.weights.request * load.active_requests as f64 * unit;
+        let weights = &request.weights;
+        let decode = weights.decode * float(candidate.context);
+        let requests = weights.request * load.active_requests as f64 * unit;
+        let recent = weights.recent * beyond_share(float(candidate.recent), float(request.fair_recent));
         let terms = CostTerms {
             backlog: blocks(backlog),
             request: blocks(input),
@@ -105,9 +127,14 @@ impl Cost {
             prefill: blocks(prefill),
             decode: blocks(decode),
             requests: blocks(requests),
+            recent: blocks(recent),
         };
-        Self { terms, total: blocks(prefill + decode + requests) }
+        Self { terms, total: blocks(prefill + decode + requests + recent) }
     }
+}
+
+fn beyond_share(recent: f64, fair: f64) -> f64 {
+    TIE_BREAK * recent + (recent - (SLACK * fair).max(fair + SMALL_LEAD)).max(0.0)
 }
 
 fn float(tokens: Tokens) -> f64 {
@@ -116,18 +143,29 @@ fn float(tokens: Tokens) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use kvroute_core::{BlockSize, Blocks, RankSlot, WorkerLoad};
+    use std::time::Duration;
+
+    use kvroute_core::{BlockSize, Blocks, CachedTokens, RankKey, RankSlot, WorkerLoad};
 
     use super::*;
-    use crate::{CachedTokens, CostWeights};
+    use crate::{Affinity, CostWeights};
 
     fn request(weights: CostWeights) -> RequestShape {
-        RequestShape { input: Tokens::new(1000), unit: BlockSize::new(10).unwrap(), weights }
+        RequestShape {
+            input: Tokens::new(1000),
+            unit: BlockSize::new(10).unwrap(),
+            weights,
+            affinity: Affinity::default(),
+            fair_recent: Tokens::new(200),
+            is_pinned: false,
+            now: Duration::ZERO,
+        }
     }
 
     fn busy() -> Candidate {
         Candidate {
             slot: RankSlot::new(0),
+            key: RankKey::new(0),
             block_size: BlockSize::new(20).unwrap(),
             cached: CachedTokens { device: Tokens::new(400), host: Tokens::new(200), disk: Tokens::new(100) },
             expected: Tokens::ZERO,
@@ -136,8 +174,15 @@ mod tests {
                 decode_blocks: Blocks::new(7),
                 active_requests: 3,
             },
+            context: Tokens::new(140),
+            recent: Tokens::ZERO,
             excluded: None,
         }
+    }
+
+    /// Weights that are easy to reckon with.
+    fn even() -> CostWeights {
+        CostWeights { decode: 1.0, ..CostWeights::default() }
     }
 
     fn terms(cost: &Cost) -> [f64; 7] {
@@ -148,7 +193,7 @@ mod tests {
 
     #[test]
     fn every_term_is_in_the_pools_smallest_blocks() {
-        let cost = Cost::of(&request(CostWeights::default()), &busy());
+        let cost = Cost::of(&request(even()), &busy());
         assert_eq!(terms(&cost), [30.0, 100.0, 57.5, 72.5, 14.0, 0.0, 86.5]);
     }
 
@@ -159,40 +204,50 @@ mod tests {
             device: 0.5,
             host: 0.0,
             disk: 1.0,
+            decode: 3.0,
             request: 4.0,
+            recent: 1.0,
             temperature: 9.0,
         };
         let cost = Cost::of(&request(weights), &busy());
-        assert_eq!(terms(&cost), [30.0, 100.0, 30.0, 200.0, 14.0, 12.0, 226.0]);
+        assert_eq!(terms(&cost), [30.0, 100.0, 30.0, 200.0, 42.0, 12.0, 254.0]);
     }
 
     #[test]
-    fn expected_tokens_leave_the_backlog_the_request_and_the_decode_blocks() {
-        let cost =
-            Cost::of(&request(CostWeights::default()), &Candidate { expected: Tokens::new(60), ..busy() });
-        assert_eq!(terms(&cost), [30.0, 100.0, 57.5, 60.5, 8.0, 0.0, 68.5]);
+    fn expected_tokens_leave_the_backlog_and_the_request_and_are_read_all_the_same() {
+        let cost = Cost::of(&request(even()), &Candidate { expected: Tokens::new(60), ..busy() });
+        assert_eq!(terms(&cost), [30.0, 100.0, 57.5, 60.5, 14.0, 0.0, 74.5]);
         assert_eq!(cost.terms.expected.get(), 6.0);
     }
 
     #[test]
     fn more_expected_than_booked_costs_nothing() {
-        let cost = Cost::of(
-            &request(CostWeights::default()),
-            &Candidate { expected: Tokens::new(10_000), ..busy() },
-        );
-        assert_eq!((cost.terms.prefill.get(), cost.terms.decode.get(), cost.total.get()), (0.0, 0.0, 0.0));
+        let cost = Cost::of(&request(even()), &Candidate { expected: Tokens::new(10_000), ..busy() });
+        assert_eq!((cost.terms.prefill.get(), cost.total.get()), (0.0, 14.0));
+    }
+
+    #[test]
+    fn recent_work_decides_among_equals_and_counts_beyond_the_share() {
+        let recent = |tokens| {
+            let weights = CostWeights { recent: 2.0, ..even() };
+            Cost::of(&request(weights), &Candidate { recent: Tokens::new(tokens), ..busy() })
+                .terms
+                .recent
+                .get()
+        };
+        assert_eq!([0, 1000, 2248, 2348].map(recent), [0.0, 2.0, 4.496, 24.696]);
     }
 
     #[test]
     fn credit_beyond_the_work_never_makes_a_cost_negative() {
-        let weights = CostWeights { device: 100.0, ..CostWeights::default() };
+        let weights = CostWeights { device: 100.0, ..even() };
         assert_eq!(terms(&Cost::of(&request(weights), &busy()))[3], 0.0);
     }
 
     #[test]
     fn the_load_alone_knows_neither_request_nor_cache() {
         let expecting = Candidate { expected: Tokens::new(60), ..busy() };
-        let cost = Cost::of_load(&request(CostWeights::default()), &expecting);
+        let cost = Cost::of_load(&request(even()), &expecting);
         assert_eq!(terms(&cost), [30.0, 0.0, 0.0, 30.0, 14.0, 0.0, 44.0]);
         assert_eq!(cost.terms.expected.get(), 0.0);
     }

@@ -10,10 +10,14 @@ mod candidate;
 mod cost;
 mod load_book;
 pub mod policy;
+mod selector;
+mod waiting_line;
 mod weights;
 
-pub use candidate::{CachedTokens, Candidate, Exclusion, RequestShape};
+pub use candidate::{Affinity, AffinityKey, Candidate, Exclusion, RequestShape};
 pub use cost::{Cost, CostTerms, WeightedBlocks};
-pub use load_book::{BookedPrompt, Booking, LoadBook};
-pub use policy::{NoCandidate, Pick, PickReason, Policy, UnknownPolicy};
+pub use load_book::{BookedPrompt, Booking, LoadBook, RecentView};
+pub use policy::{NoCandidate, Pick, PickReason, Policy, PolicyOptions, Refusal, UnknownPolicy};
+pub use selector::{Decided, ForeignLoad, Nobody, Question, RankView, Selector};
+pub use waiting_line::{LineFull, QueueOrder, Ticket, TicketId, WaitingLine};
 pub use weights::{CostWeights, InvalidWeight};

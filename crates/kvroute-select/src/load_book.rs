@@ -2,16 +2,29 @@
 //!
 //! Booked at the decision, so that the next one already sees it, and by attempt: whatever ends an attempt
 //! frees exactly what that attempt booked, once. A release that comes late cannot touch another attempt.
+//!
+//! The blocks of prompts that are not computed yet are *expected*: between its placement and its first token a prompt
+//! is in no cache, and an index that knows caches alone would send every equal prompt of a burst to another rank, each
+//! to compute the same.
+//!
+//! A whole answer shows no first token. Its prompt counts as computed after the time that it should take at the speed
+//! that the rank's streams showed, one prompt after the other: left booked to the end of the answer, it would make an
+//! idle rank look busy for as long as the answer is generated.
 
 mod attempt;
+mod pace;
 mod rank_load;
+mod recent;
+mod unseen;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use kvroute_core::{AttemptId, BlockSize, RankSlot, SequenceHash, Tokens, WorkerLoad};
+use kvroute_core::{AttemptId, BlockSize, Blocks, RankSlot, SequenceHash, Tokens, WorkerLoad};
 
 use attempt::BookedAttempt;
 use rank_load::RankLoad;
+use recent::{Faded, Fading};
 
 /// The work that one attempt brings.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +37,10 @@ pub struct Booking<'a> {
     pub prompts: &'a [BookedPrompt<'a>],
     /// Choices generated for each prompt (`n`).
     pub choices: u32,
+    /// Whether [`LoadBook::first_token`] will tell when the prefill is done: true for streams.
+    pub shows_first_token: bool,
+    /// When it is placed, by the clock that all calls share.
+    pub now: Duration,
 }
 
 /// One prompt of an attempt.
@@ -41,6 +58,14 @@ pub struct BookedPrompt<'a> {
 pub struct LoadBook {
     ranks: Vec<RankLoad>,
     attempts: HashMap<AttemptId, BookedAttempt>,
+    fading: Fading,
+}
+
+/// What the ranks were given lately, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct RecentView<'a> {
+    ranks: &'a [RankLoad],
+    faded: Faded,
 }
 
 // === impl LoadBook ===
@@ -53,37 +78,79 @@ impl LoadBook {
 
     /// Books an attempt on a rank. An attempt that is booked already is released first.
     pub fn book(&mut self, id: AttemptId, slot: RankSlot, booking: &Booking<'_>) {
-        self.release(id);
+        self.release(id, booking.now);
         if slot.index() >= self.ranks.len() {
             self.ranks.resize_with(slot.index() + 1, RankLoad::default);
         }
         let attempt = BookedAttempt::new(slot, booking);
-        self.ranks[slot.index()].add(&attempt);
+        let faded = self.fading.at(booking.now);
+        self.ranks[slot.index()].add(id, &attempt, booking.now, faded);
         self.attempts.insert(id, attempt);
     }
 
     /// The attempt's prefill is done: its first non-empty token arrived. Later calls change nothing.
-    pub fn first_token(&mut self, id: AttemptId) {
+    pub fn first_token(&mut self, id: AttemptId, now: Duration) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        self.ranks[attempt.slot().index()].finish_prefill(attempt.finish_prefill());
+        self.ranks[attempt.slot().index()].saw_first_token(attempt, now);
     }
 
     /// A choice of the attempt grew by so many tokens. Choices of a prompt list are numbered through:
     /// prompt × choices + choice.
-    pub fn output(&mut self, id: AttemptId, choice: u32, tokens: Tokens) {
+    pub fn output(&mut self, id: AttemptId, choice: u32, tokens: Tokens, now: Duration) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        self.ranks[attempt.slot().index()].grow(attempt.grow(choice, tokens));
+        let grown = attempt.grow(choice, tokens);
+        self.ranks[attempt.slot().index()].grow(grown, tokens, self.fading.at(now));
     }
 
     /// Frees everything the attempt booked. Unknown attempts change nothing, so a late release is harmless.
-    pub fn release(&mut self, id: AttemptId) {
+    pub fn release(&mut self, id: AttemptId, now: Duration) {
         let Some(attempt) = self.attempts.remove(&id) else { return };
-        self.ranks[attempt.slot().index()].remove(&attempt);
+        self.ranks[attempt.slot().index()].remove(id, &attempt, now);
+    }
+
+    /// Ends every prefill that nobody sees the end of and that should be done by now.
+    pub fn settle(&mut self, now: Duration) {
+        if let Some(faded) = self.fading.renew(now) {
+            self.ranks.iter_mut().for_each(|rank| rank.renew_recent(faded));
+        }
+        for rank in &mut self.ranks {
+            while let Some(id) = rank.next_due(now) {
+                if let Some(attempt) = self.attempts.get_mut(&id) {
+                    rank.finish_prefill(attempt);
+                }
+            }
+        }
     }
 
     /// Load of a rank; zero for one that was never booked.
     pub fn load(&self, slot: RankSlot) -> WorkerLoad {
         self.ranks.get(slot.index()).map(RankLoad::load).unwrap_or_default()
+    }
+
+    /// Tokens of context that the active sequences of a rank read at every step: each its own, shared or not.
+    pub fn context(&self, slot: RankSlot) -> Tokens {
+        self.ranks.get(slot.index()).map(RankLoad::context).unwrap_or_default()
+    }
+
+    /// What the ranks were given to compute lately, fading with time.
+    pub fn recent(&self, now: Duration) -> RecentView<'_> {
+        RecentView { ranks: &self.ranks, faded: self.fading.at(now) }
+    }
+
+    /// Prompt tokens that the rank computes a second, as its streams showed; `None` before they showed enough.
+    pub fn prefill_speed(&self, slot: RankSlot) -> Option<f64> {
+        self.ranks.get(slot.index())?.prefill_speed()
+    }
+
+    /// How long the rank should take for what is booked and not computed.
+    pub fn backlog_time(&self, slot: RankSlot) -> Duration {
+        self.ranks.get(slot.index()).map(RankLoad::backlog_time).unwrap_or_default()
+    }
+
+    /// Blocks of a prompt from position `cached` on that prompts placed on the rank, and not computed yet, are about
+    /// to bring, without a hole. Without any, this costs one look into a table; with some, a few.
+    pub fn expected_after(&self, slot: RankSlot, hashes: &[SequenceHash], cached: Blocks) -> Blocks {
+        self.ranks.get(slot.index()).map(|rank| rank.expected_after(hashes, cached)).unwrap_or_default()
     }
 
     /// Forgets a rank with its attempts. Their later releases are harmless, also when the slot is in use again.
@@ -92,6 +159,15 @@ impl LoadBook {
         if let Some(rank) = self.ranks.get_mut(slot.index()) {
             *rank = RankLoad::default();
         }
+    }
+}
+
+// === impl RecentView ===
+
+impl RecentView<'_> {
+    /// Of one rank; zero below one token.
+    pub fn of(&self, slot: RankSlot) -> Tokens {
+        self.ranks.get(slot.index()).map(|rank| rank.recent(self.faded)).unwrap_or_default()
     }
 }
 

@@ -4,16 +4,19 @@
 //! nothing and `placed` tells the policy that an attempt really went there.
 
 mod choose;
+mod consistent_hash;
+mod direct;
 mod kv;
 mod least_loaded;
+mod power_of_two;
 mod random;
 mod round_robin;
+mod sticky;
 
 use std::fmt;
+use std::time::Duration;
 
 use rand::RngCore;
-
-use kvroute_core::RankSlot;
 
 use crate::{Candidate, Cost, RequestShape};
 
@@ -25,10 +28,26 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// True if it looks at the candidates' cached prefixes, so that the index must be asked.
     fn uses_index(&self) -> bool;
 
+    /// Every reason that it gives for a pick: a closed set, so that each has a series from the start.
+    fn reasons(&self) -> &'static [PickReason];
+
+    /// Excludes the candidates that a request must not go to by the policy's own rule. Changes nothing else.
+    /// Comes before every pick.
+    fn restrict(&self, request: &RequestShape, candidates: &mut [Candidate]) {
+        let _ = (request, candidates);
+    }
+
+    /// Why its own rule leaves no candidate to the request, asked after [`Policy::restrict`] where none was left; `None`
+    /// where that is not the policy's doing.
+    fn why_none(&self, request: &RequestShape, candidates: &[Candidate]) -> Option<Refusal> {
+        let _ = (request, candidates);
+        None
+    }
+
     /// Picks one eligible candidate and changes nothing.
     ///
-    /// `costs` is replaced by one cost a candidate, `None` for an excluded one; it stays empty where the
-    /// policy weighs no cost. Callers keep the vector between decisions.
+    /// `costs` is replaced by one cost a candidate, `None` for one that is excluded or was not weighed; it stays empty
+    /// where the policy weighs no cost. Callers keep the vector between decisions.
     fn pick(
         &self,
         request: &RequestShape,
@@ -37,9 +56,9 @@ pub trait Policy: fmt::Debug + Send + Sync {
         rng: &mut dyn RngCore,
     ) -> Result<Pick, NoCandidate>;
 
-    /// Tells that an attempt was placed on a rank.
-    fn placed(&mut self, slot: RankSlot) {
-        let _ = slot;
+    /// Tells that the request was placed on a rank.
+    fn placed(&mut self, request: &RequestShape, rank: &Candidate) {
+        let _ = (request, rank);
     }
 }
 
@@ -67,12 +86,34 @@ pub enum PickReason {
     Turn,
     /// Drawn at random.
     Random,
+    /// The less loaded of two that were drawn at random.
+    LessLoadedOfTwo,
+    /// Its session, or prompts with its head, belong there.
+    Home,
+    /// It belongs elsewhere, where there is too much already.
+    Spilled,
+    /// It starts a session, or has none.
+    NewSession,
+    /// Its session's rank could not be used.
+    Moved,
+    /// The caller named it.
+    Pinned,
 }
 
 /// Every candidate is excluded, or there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no worker is eligible")]
 pub struct NoCandidate;
+
+/// A request that a policy places nowhere, though there are ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// What is in the way and the remedy, for the caller.
+    pub message: &'static str,
+    /// Whether it may be placed later, once a rank can be used again. If not, waiting is in vain.
+    pub may_pass: bool,
+}
 
 /// The configuration names a policy that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,14 +127,27 @@ pub struct UnknownPolicy {
     pub nearest: Option<&'static str>,
 }
 
-type Make = fn() -> Box<dyn Policy>;
+/// What some policies may be told; the others do not look at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicyOptions {
+    /// How long `sticky` keeps a session that says nothing.
+    pub session_ttl: Duration,
+    /// Whether `sticky` lets a session wait for its rank instead of moving it.
+    pub hard_sessions: bool,
+}
+
+type Make = fn(&PolicyOptions) -> Box<dyn Policy>;
 
 /// Every policy: its name and how to make one.
-const REGISTRY: [(&str, Make); 4] = [
-    (kv::NAME, || Box::new(kv::Kv)),
-    (round_robin::NAME, || Box::new(round_robin::RoundRobin::default())),
-    (random::NAME, || Box::new(random::Random)),
-    (least_loaded::NAME, || Box::new(least_loaded::LeastLoaded)),
+const REGISTRY: &[(&str, Make)] = &[
+    (kv::NAME, |_| Box::new(kv::Kv)),
+    (round_robin::NAME, |_| Box::new(round_robin::RoundRobin::default())),
+    (random::NAME, |_| Box::new(random::Random)),
+    (power_of_two::NAME, |_| Box::new(power_of_two::PowerOfTwo)),
+    (least_loaded::NAME, |_| Box::new(least_loaded::LeastLoaded)),
+    (consistent_hash::NAME, |_| Box::new(consistent_hash::ConsistentHash)),
+    (sticky::NAME, |options| Box::new(sticky::Sticky::new(options))),
+    (direct::NAME, |_| Box::new(direct::Direct)),
 ];
 
 /// Names of all policies.
@@ -103,9 +157,9 @@ pub const NAMES: &[&str] = &names();
 const ALIKE: f64 = 0.75;
 
 /// A fresh policy of that name.
-pub fn by_name(name: &str) -> Result<Box<dyn Policy>, UnknownPolicy> {
+pub fn by_name(name: &str, options: &PolicyOptions) -> Result<Box<dyn Policy>, UnknownPolicy> {
     match REGISTRY.iter().find(|(known, _)| *known == name) {
-        Some((_, make)) => Ok(make()),
+        Some((_, make)) => Ok(make(options)),
         None => Err(UnknownPolicy { name: name.to_owned(), names: NAMES, nearest: nearest(name) }),
     }
 }
@@ -131,12 +185,32 @@ fn nearest(name: &str) -> Option<&'static str> {
     (likeness(best) >= ALIKE).then_some(best)
 }
 
+// === impl PolicyOptions ===
+
+impl Default for PolicyOptions {
+    fn default() -> Self {
+        Self { session_ttl: Duration::from_secs(3600), hard_sessions: false }
+    }
+}
+
 // === impl PickReason ===
 
 impl PickReason {
     /// Every reason.
-    pub const ALL: [Self; 6] =
-        [Self::OnlyCandidate, Self::LowestCost, Self::Tie, Self::Sampled, Self::Turn, Self::Random];
+    pub const ALL: [Self; 12] = [
+        Self::OnlyCandidate,
+        Self::LowestCost,
+        Self::Tie,
+        Self::Sampled,
+        Self::Turn,
+        Self::Random,
+        Self::LessLoadedOfTwo,
+        Self::Home,
+        Self::Spilled,
+        Self::NewSession,
+        Self::Moved,
+        Self::Pinned,
+    ];
 
     /// The label value.
     pub const fn as_str(self) -> &'static str {
@@ -147,6 +221,12 @@ impl PickReason {
             Self::Sampled => "sampled",
             Self::Turn => "turn",
             Self::Random => "random",
+            Self::LessLoadedOfTwo => "less_loaded_of_two",
+            Self::Home => "home",
+            Self::Spilled => "spilled",
+            Self::NewSession => "new_session",
+            Self::Moved => "moved",
+            Self::Pinned => "pinned",
         }
     }
 }

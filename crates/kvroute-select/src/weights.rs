@@ -1,6 +1,6 @@
 //! The numbers an operator may turn: refused when they make no order of costs.
 
-use crate::CachedTokens;
+use kvroute_core::CachedTokens;
 
 /// Weights of the cost function and the randomness of the pick. Set per pool; a trusted caller may replace
 /// them for one request.
@@ -14,8 +14,12 @@ pub struct CostWeights {
     pub host: f64,
     /// Credit of a cached block on disk.
     pub disk: f64,
+    /// Weight of a token that active sequences read at every step, against one that is to be computed.
+    pub decode: f64,
     /// Cost of each attempt in flight, in blocks.
     pub request: f64,
+    /// Weight of recent work beyond a rank's fair share.
+    pub recent: f64,
     /// 0 picks the lowest cost; above, a softmax over costs normalised to 0..1 is sampled.
     pub temperature: f64,
 }
@@ -43,18 +47,25 @@ impl CostWeights {
     /// The largest accepted weight. Far above any use, and small enough that no cost becomes infinite.
     pub const MAX: f64 = 1e6;
 
+    /// Every weight under the name that it has in the configuration and in requests.
+    pub const fn by_name(&mut self) -> [(&'static str, &mut f64); 8] {
+        [
+            ("prefill_scale", &mut self.prefill_scale),
+            ("device_weight", &mut self.device),
+            ("host_weight", &mut self.host),
+            ("disk_weight", &mut self.disk),
+            ("decode_weight", &mut self.decode),
+            ("request_weight", &mut self.request),
+            ("recent_weight", &mut self.recent),
+            ("temperature", &mut self.temperature),
+        ]
+    }
+
     /// Refuses a weight that is not between 0 and [`CostWeights::MAX`], naming the first one.
     pub fn validate(&self) -> Result<(), InvalidWeight> {
-        let fields = [
-            ("prefill_scale", self.prefill_scale),
-            ("device_weight", self.device),
-            ("host_weight", self.host),
-            ("disk_weight", self.disk),
-            ("request_weight", self.request),
-            ("temperature", self.temperature),
-        ];
-        match fields.into_iter().find(|(_, value)| !(0.0..=Self::MAX).contains(value)) {
-            Some((name, value)) => Err(InvalidWeight { name, value }),
+        let mut weights = *self;
+        match weights.by_name().into_iter().find(|(_, value)| !(0.0..=Self::MAX).contains(*value)) {
+            Some((name, value)) => Err(InvalidWeight { name, value: *value }),
             None => Ok(()),
         }
     }
@@ -62,7 +73,16 @@ impl CostWeights {
 
 impl Default for CostWeights {
     fn default() -> Self {
-        Self { prefill_scale: 1.0, device: 1.0, host: 0.75, disk: 0.25, request: 0.0, temperature: 0.0 }
+        Self {
+            prefill_scale: 1.0,
+            device: 1.0,
+            host: 0.75,
+            disk: 0.25,
+            decode: 0.03,
+            request: 0.0,
+            recent: 1.0,
+            temperature: 0.0,
+        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! What operators and their tools talk to. Bound to loopback by default.
 
+mod advice;
+mod decisions;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -7,32 +10,48 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use kvroute_router::Router as KvRouter;
+use axum::routing::{get, post};
+use kvroute_router::{RouteError, Router as KvRouter};
 
 use crate::{json, not_served};
 
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// State of the admin plane's handlers.
+#[derive(Clone, Debug)]
+pub(crate) struct AdminPlane {
+    /// The router behind the plane.
+    pub(crate) router: Arc<KvRouter>,
+    /// Largest accepted body in bytes.
+    pub(crate) max_body: usize,
+}
+
 /// The routes of the admin plane.
-pub(crate) fn app(router: Arc<KvRouter>) -> Router {
+pub(crate) fn app(state: AdminPlane) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/api/workers", get(workers))
+        .route("/api/decisions", get(decisions::list))
+        .route("/api/decisions/{id}", get(decisions::one))
+        .route("/api/route", post(advice::route))
         .route("/health", get(health))
         .fallback(not_served::unknown_path)
         .method_not_allowed_fallback(not_served::wrong_method)
-        .with_state(router)
+        .with_state(state)
 }
 
-async fn metrics(State(router): State<Arc<KvRouter>>) -> Response {
-    ([(CONTENT_TYPE, EXPOSITION)], router.metrics().render()).into_response()
+async fn metrics(State(plane): State<AdminPlane>) -> Response {
+    ([(CONTENT_TYPE, EXPOSITION)], plane.router.metrics().render()).into_response()
 }
 
-async fn workers(State(router): State<Arc<KvRouter>>) -> Response {
-    json::response(StatusCode::OK, &router.workers())
+async fn workers(State(plane): State<AdminPlane>) -> Response {
+    json::response(StatusCode::OK, &plane.router.workers())
 }
 
 async fn health() -> Response {
     json::response(StatusCode::OK, &serde_json::json!({"status": "live"}))
+}
+
+fn failed(error: &RouteError) -> Response {
+    json::error(error.status(), &error.body())
 }

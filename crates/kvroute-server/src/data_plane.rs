@@ -7,13 +7,12 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use axum::{Router, body::Body};
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kvroute_openai::Endpoint;
-use kvroute_router::{ErrorKind, Inbound, RouteError, Router as KvRouter};
+use kvroute_router::{Inbound, Router as KvRouter};
 use tokio::time::Instant;
 
-use crate::{json, not_served};
+use crate::trust::TrustedPeer;
+use crate::{body, json, not_served};
 
 /// State of the data plane's handlers.
 #[derive(Clone)]
@@ -80,10 +79,11 @@ impl DataPlane {
         let received = Instant::now();
         let (head, body) = request.into_parts();
         let unread = self.router.arrival(endpoint);
-        match self.read_body(body).await {
+        match body::read(body, self.max_body).await {
             Ok(body) => {
                 unread.read();
-                self.route(Inbound { endpoint, headers: head.headers, body, received }).await
+                let trusted = head.extensions.get::<TrustedPeer>().is_some();
+                self.route(Inbound { endpoint, headers: head.headers, body, received, trusted }).await
             }
             Err(error) => self.router.refuse(unread, &head.headers, &error).map(Body::new),
         }
@@ -91,15 +91,5 @@ impl DataPlane {
 
     async fn route(&self, inbound: Inbound) -> Response {
         self.router.call(inbound).await.map(Body::new)
-    }
-
-    async fn read_body(&self, body: Body) -> Result<Bytes, RouteError> {
-        match Limited::new(body, self.max_body).collect().await {
-            Ok(collected) => Ok(collected.to_bytes()),
-            Err(error) if error.is::<LengthLimitError>() => {
-                Err(RouteError::client(ErrorKind::BodyTooLarge { limit: self.max_body }))
-            }
-            Err(error) => Err(RouteError::client(ErrorKind::BodyBroken(error.to_string()))),
-        }
     }
 }

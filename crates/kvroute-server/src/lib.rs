@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod admin_plane;
+mod body;
 mod data_plane;
 mod json;
 mod listener;
 mod not_served;
 mod server;
+mod trust;
 
 pub use listener::ListenError;
 pub use server::{ServeConfig, Server, StartError};

@@ -19,6 +19,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::trust::TrustedNetworks;
+
 /// A socket that could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} ({option}): {source}; choose another address or stop what uses it")]
@@ -36,6 +38,7 @@ pub struct ListenError {
 pub(crate) struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    trusted: TrustedNetworks,
 }
 
 /// Time in which a client may read how its stream was ended.
@@ -52,7 +55,12 @@ impl Listener {
         let failed = |source| ListenError { address, option, source };
         let socket = TcpListener::bind(address).await.map_err(failed)?;
         let bound = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address: bound })
+        Ok(Self { socket, address: bound, trusted: TrustedNetworks::default() })
+    }
+
+    /// Requests of peers in these networks carry [`TrustedPeer`](crate::trust::TrustedPeer).
+    pub(crate) fn trusting(self, trusted: TrustedNetworks) -> Self {
+        Self { trusted, ..self }
     }
 
     /// The address with its real port.
@@ -74,8 +82,9 @@ impl Listener {
             tokio::select! {
                 () = stop.cancelled() => break,
                 accepted = self.socket.accept() => match accepted {
-                    Ok((socket, _peer)) => {
-                        connections.spawn(connection::serve(socket, app.clone(), stop.clone()));
+                    Ok((socket, peer)) => {
+                        let is_trusted = self.trusted.hold(peer.ip());
+                        connections.spawn(connection::serve(socket, is_trusted, app.clone(), stop.clone()));
                     }
                     Err(error) => pause_after(&error).await,
                 },

@@ -4,13 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use kvroute_metrics::{Metrics, MetricsError, MetricsOptions};
 use kvroute_router::{Router, RouterConfig, RouterError, RouterPlan};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::admin_plane::AdminPlane;
 use crate::data_plane::DataPlane;
 use crate::listener::{ListenError, Listener};
+use crate::trust::TrustedNetworks;
 use crate::{admin_plane, data_plane};
 
 /// How long the admin plane may take to finish its last scrape.
@@ -23,6 +26,8 @@ pub struct ServeConfig {
     pub listen: SocketAddr,
     /// Address of the admin plane; port 0 takes a free one.
     pub admin_listen: SocketAddr,
+    /// Networks of the callers that may steer the selection, and see where their requests went and why.
+    pub trusted: Vec<IpNet>,
     /// Largest accepted request body in bytes.
     pub max_body: usize,
     /// How long streams may go on after a stop.
@@ -66,6 +71,7 @@ impl Server {
     pub async fn start(config: ServeConfig) -> Result<Self, StartError> {
         let plan = RouterPlan::new(config.router)?;
         let data = Listener::bind(config.listen, "server.listen").await?;
+        let data = data.trusting(TrustedNetworks::new(&config.trusted));
         let admin = Listener::bind(config.admin_listen, "server.admin_listen").await?;
         let metrics = Metrics::new(&config.metrics)?;
         let router = Arc::new(Router::start(plan, metrics)?);
@@ -83,7 +89,7 @@ impl Server {
         let cutting = Arc::clone(&router);
         let cut_streams = move || cutting.cut_streams();
         server.data_drained.spawn(data.serve(data_app, server.stop_data.clone(), config.drain, cut_streams));
-        let admin_app = admin_plane::app(router);
+        let admin_app = admin_plane::app(AdminPlane { router, max_body: config.max_body });
         server.planes.spawn(admin.serve(admin_app, server.stop_admin.clone(), ADMIN_DRAIN, || {}));
         tracing::info!(listen = %server.data_address, admin = %server.admin_address, "serving");
         Ok(server)

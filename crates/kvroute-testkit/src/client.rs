@@ -44,7 +44,7 @@ impl Default for Client {
 impl Client {
     /// `GET`, read to the end.
     pub async fn get(&self, url: &str) -> Answer {
-        self.ask(Method::GET, url, Bytes::new()).await
+        self.ask(Method::GET, url, &[], Bytes::new()).await
     }
 
     /// `POST` of JSON, read to the end.
@@ -52,14 +52,19 @@ impl Client {
         self.post_bytes(url, body.to_string()).await
     }
 
+    /// `POST` of JSON with further headers, read to the end.
+    pub async fn post_with(&self, url: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
+        self.ask(Method::POST, url, headers, Bytes::from(body.to_string())).await
+    }
+
     /// `POST` of any bytes, read to the end.
     pub async fn post_bytes(&self, url: &str, body: impl Into<Bytes>) -> Answer {
-        self.ask(Method::POST, url, body.into()).await
+        self.ask(Method::POST, url, &[], body.into()).await
     }
 
     /// `POST` of JSON; the body is left to the caller, who may read a part of it and drop the rest.
     pub async fn open(&self, url: &str, body: &Value) -> http::Response<Incoming> {
-        self.send(Method::POST, url, Bytes::from(body.to_string())).await
+        self.send(Method::POST, url, &[], Bytes::from(body.to_string())).await
     }
 
     /// Scrapes an admin plane.
@@ -84,22 +89,25 @@ impl Client {
         waited.unwrap_or_else(|_| panic!("{url} never came to what the test waits for, last it said: {last}"))
     }
 
-    async fn ask(&self, method: Method, url: &str, body: Bytes) -> Answer {
+    async fn ask(&self, method: Method, url: &str, headers: &[(&str, &str)], body: Bytes) -> Answer {
         let whole = async {
-            let (head, body) = self.send(method, url, body).await.into_parts();
+            let (head, body) = self.send(method, url, headers, body).await.into_parts();
             let body = body.collect().await.unwrap_or_else(|error| panic!("{url}: body broke: {error}"));
             Answer { status: head.status, headers: head.headers, body: body.to_bytes() }
         };
         tokio::time::timeout(HANGS_AFTER, whole).await.unwrap_or_else(|_| panic!("{url} hangs"))
     }
 
-    async fn send(&self, method: Method, url: &str, body: Bytes) -> http::Response<Incoming> {
-        let request = Request::builder()
-            .method(method)
-            .uri(url)
-            .header("content-type", "application/json")
-            .body(Full::new(body))
-            .expect("a test's request is well-formed");
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+    ) -> http::Response<Incoming> {
+        let request = Request::builder().method(method).uri(url).header("content-type", "application/json");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = request.body(Full::new(body)).expect("a test's request is well-formed");
         self.http.request(request).await.unwrap_or_else(|error| panic!("{url}: {error:?}"))
     }
 }
@@ -107,6 +115,11 @@ impl Client {
 // === impl Answer ===
 
 impl Answer {
+    /// A header's text; `None` if it is absent.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().expect("a header of a test is text"))
+    }
+
     /// The body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()

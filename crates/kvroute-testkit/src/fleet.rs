@@ -44,6 +44,7 @@ pub fn server_config(urls: &[String], policy: &str) -> ServeConfig {
     ServeConfig {
         listen: free_port,
         admin_listen: free_port,
+        trusted: Vec::new(),
         max_body: 1 << 20,
         drain: Duration::from_secs(5),
         metrics: MetricsOptions::default(),

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::check::CheckFlags;
 use crate::commands::completions::CompletionsFlags;
 use crate::commands::engine::EngineFlags;
+use crate::commands::explain::ExplainFlags;
 use crate::config::ServeFlags;
 use crate::demo::DemoFlags;
 
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Demo(DemoFlags),
     /// Run one simulated engine: OpenAI HTTP, prefix cache, KV events
     Engine(EngineFlags),
+    /// Tell where a running router would send a request, or sent it, and why
+    Explain(ExplainFlags),
     /// Tell what is wrong with a configuration file
     Check(CheckFlags),
     /// Print a shell completion script
@@ -41,7 +44,7 @@ impl Command {
     pub(crate) const fn default_log(&self) -> &'static str {
         match self {
             Self::Serve(_) | Self::Engine(_) => "info",
-            Self::Demo(_) | Self::Check(_) | Self::Completions(_) => "warn",
+            Self::Demo(_) | Self::Explain(_) | Self::Check(_) | Self::Completions(_) => "warn",
         }
     }
 }

@@ -10,7 +10,9 @@ mod commands;
 mod config;
 mod demo;
 mod failure;
+mod http_client;
 mod logging;
+mod numbers;
 mod output;
 mod runtime;
 mod signals;
@@ -40,6 +42,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(flags) => runtime::block_on(commands::serve::run(flags)),
         Command::Demo(flags) => runtime::block_on(demo::run(flags)),
         Command::Engine(flags) => runtime::block_on(commands::engine::run(flags)),
+        Command::Explain(flags) => runtime::block_on(commands::explain::run(flags)),
         Command::Check(flags) => commands::check::run(&flags),
         Command::Completions(flags) => commands::completions::run(&flags),
     }

@@ -131,7 +131,12 @@ async fn a_worker_that_is_down_at_the_start_does_not_hold_up_the_others() {
 #[tokio::test]
 async fn without_any_worker_the_answer_names_what_is_wrong_with_each() {
     let down = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let fleet = Fleet::start_with(Vec::new(), |_| server_config(&[format!("http://{down}")], "kv")).await;
+    let impatient = |_: &[String]| {
+        let mut config = server_config(&[format!("http://{down}")], "kv");
+        config.router.pools[0].queue.timeout = Duration::from_millis(200);
+        config
+    };
+    let fleet = Fleet::start_with(Vec::new(), impatient).await;
     let workers = fleet.admin("/api/workers");
     fleet.client.until(&workers, |answer| answer.text().contains("refused")).await;
     let answer = fleet.client.post(&fleet.data(CHAT), &chat("hello")).await;

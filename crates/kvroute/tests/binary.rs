@@ -6,6 +6,7 @@ mod binary {
     mod check;
     mod demo;
     mod engine;
+    mod explain;
     mod help;
     mod process;
     mod serve;

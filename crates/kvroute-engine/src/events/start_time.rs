@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::exposition::series;
 use crate::http::get;
 use crate::{CallError, HttpClient};
 
@@ -26,7 +27,7 @@ async fn ask_until_answered(client: &HttpClient, url: &str) -> Option<Duration> 
         match get(client, url, "/metrics").await {
             Ok(answer) if answer.status.is_server_error() => {}
             Ok(answer) => return answer.text().and_then(read),
-            Err(CallError::BadAddress { .. } | CallError::TooLong) => return None,
+            Err(CallError::BadAddress { .. } | CallError::TooLong(_)) => return None,
             Err(CallError::Broken(_) | CallError::TimedOut(_)) => {}
         }
         tokio::time::sleep(PAUSE).await;
@@ -34,11 +35,8 @@ async fn ask_until_answered(client: &HttpClient, url: &str) -> Option<Duration> 
 }
 
 fn read(exposition: &str) -> Option<Duration> {
-    let mut samples = exposition.lines().filter_map(|line| line.strip_prefix(FAMILY));
-    let sample = samples.find(|rest| rest.starts_with([' ', '\t', '{']))?;
-    let value = sample.rsplit_once('}').map_or(sample, |(_labels, value)| value);
-    let seconds: f64 = value.split_whitespace().next()?.parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
+    let start = series(exposition.as_bytes()).find(|series| series.is(FAMILY))?;
+    Duration::try_from_secs_f64(start.value).ok()
 }
 
 #[cfg(test)]

@@ -17,6 +17,30 @@ pub(crate) const DECISIONS: Row = Row {
     differs: "",
 };
 
+pub(crate) const DECISIONS_RECORDED: Row = Row {
+    name: "kvroute_decisions_recorded_total",
+    kind: Kind::Counter,
+    labels: &[MODEL],
+    buckets: &[],
+    unit: "decisions",
+    help: "Decisions that were kept for whoever asks why, until newer ones push them out",
+    moves: "at selection",
+    act: "zero while requests flow: decisions.sample is 0",
+    differs: "",
+};
+
+pub(crate) const DECISIONS_UNRECORDED: Row = Row {
+    name: "kvroute_decisions_unrecorded_total",
+    kind: Kind::Counter,
+    labels: &[MODEL],
+    buckets: &[],
+    unit: "decisions",
+    help: "Decisions that nobody can ask about: outside the sampled share, or above the rate that is kept",
+    moves: "at selection; recorded and unrecorded together are all decisions",
+    act: "rising with decisions.sample at 1: more decisions a second than are kept",
+    differs: "",
+};
+
 pub(crate) const HIT_RATE: Row = Row {
     name: "dynamo_component_router_kv_hit_rate",
     kind: Kind::Histogram,

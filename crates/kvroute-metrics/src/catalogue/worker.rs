@@ -1,8 +1,9 @@
 //! Workers: their state, their booked load and what they last did.
 
-use super::{DP_RANK, Kind, Label, Row, Values, WORKER_ID, WORKER_TYPE, WorkerState};
+use super::{DP_RANK, EngineRequests, Kind, Label, Row, Values, WORKER_ID, WORKER_TYPE, WorkerState};
 
 const STATE: Label = Label { name: "state", values: Values::Of(WorkerState::VALUES) };
+const REQUEST_STATE: Label = Label { name: "state", values: Values::Of(EngineRequests::VALUES) };
 
 pub(crate) const WORKER_STATE: Row = Row {
     name: "kvroute_worker_state",
@@ -97,5 +98,42 @@ pub(crate) const WORKER_REPORTED: Row = Row {
     help: "Tokens that a rank reported to have reused, of the attempts with a prediction",
     moves: "on a report with outcome reported, if there was an index view",
     act: "far below the prediction on one rank: its cache was emptied unannounced, or its block size is wrong",
+    differs: "",
+};
+
+pub(crate) const WORKER_RECENT: Row = Row {
+    name: "kvroute_worker_recent_tokens",
+    kind: Kind::Gauge,
+    labels: &[WORKER_ID, DP_RANK],
+    buckets: &[],
+    unit: "tokens",
+    help: "Tokens that a rank was lately given to compute, fading with time",
+    moves: "up with every booking and output, then fades; 0 below one token",
+    act: "uneven over ranks while load is low: sessions gather on few of them; no measure of load, which is 0 at rest",
+    differs: "",
+};
+
+pub(crate) const WORKER_ENGINE_REQUESTS: Row = Row {
+    name: "kvroute_worker_engine_requests",
+    kind: Kind::Gauge,
+    labels: &[WORKER_ID, DP_RANK, REQUEST_STATE],
+    buckets: &[],
+    unit: "requests",
+    help: "Requests of a rank as its engine counts them, whoever sent them",
+    moves: "each time the engine is asked for its load; absent before its first answer and where it is never asked",
+    act: "above what the router booked: others use the engine too; as old as \
+          kvroute_worker_engine_load_age_seconds says",
+    differs: "",
+};
+
+pub(crate) const WORKER_ENGINE_LOAD_AGE: Row = Row {
+    name: "kvroute_worker_engine_load_age_seconds",
+    kind: Kind::Gauge,
+    labels: &[WORKER_ID, DP_RANK],
+    buckets: &[],
+    unit: "seconds",
+    help: "Time since the engine last told the load of a rank, or since it was first asked",
+    moves: "each time the engine is asked; grows while it does not answer; absent where it is never asked",
+    act: "beyond three intervals decisions ignore what the engine said: the log names the cause",
     differs: "",
 };

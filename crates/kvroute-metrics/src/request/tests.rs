@@ -19,6 +19,7 @@ impl Bench {
             model: &ModelName::new("alpha"),
             policy: "random",
             reasons: &[],
+            shadows: &["kv"],
             phases: &[Phase::Aggregated],
             counts_input: true,
         };

@@ -121,7 +121,14 @@ fn accounts(text: &str) -> BTreeMap<(String, String), Account> {
 }
 
 fn of_all_phases(model: &ModelName) -> PoolLabels<'_> {
-    PoolLabels { model, policy: "kv", reasons: &["lowest_cost"], phases: &Phase::ALL, counts_input: true }
+    PoolLabels {
+        model,
+        policy: "kv",
+        reasons: &["lowest_cost"],
+        shadows: &[],
+        phases: &Phase::ALL,
+        counts_input: true,
+    }
 }
 
 #[test]

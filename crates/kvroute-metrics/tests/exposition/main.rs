@@ -4,12 +4,13 @@
 mod delivery;
 mod reader;
 mod script;
+mod selection;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use kvroute_core::{DpRank, ModelName, Phase, WorkerId, WorkerRank};
+use kvroute_core::{DpRank, ModelName, Phase, Tokens, WorkerId, WorkerRank};
 use kvroute_metrics::{
     CATALOGUE, Group, Metrics, MetricsOptions, PoolLabels, SourceState, Stage, Values, WorkerState,
     WorkerType, render_markdown,
@@ -163,6 +164,7 @@ fn churn_of_models_and_workers_leaves_no_series() {
             model: &model,
             policy: "kv",
             reasons: &["lowest_cost"],
+            shadows: &["random"],
             phases: &[Phase::Aggregated],
             counts_input: true,
         });
@@ -170,11 +172,15 @@ fn churn_of_models_and_workers_leaves_no_series() {
         pool.index_budget_evicted(1);
         let remembered = metrics.remembered(&rank);
         pool.decided("a_late_reason");
+        pool.shadow("a_late_shadow", Tokens::new(10), Tokens::ZERO);
+        ranks.set_engine_load(1, 0);
+        ranks.set_engine_load_age(Duration::ZERO);
+        let in_line = pool.queue().entered();
         if index % 100 == 0 {
             assert!(names(&metrics.render()).len() > before.len());
         }
         drop((worker, ranks, source, remembered, pool));
-        drop(pending);
+        drop((pending, in_line));
     }
     assert_eq!(names(&metrics.render()), before);
 }
@@ -217,6 +223,7 @@ fn what_nobody_looks_at_is_absent_and_not_zero() {
         model: &model,
         policy: "round-robin",
         reasons: &["turn"],
+        shadows: &["random"],
         phases: &[Phase::Aggregated],
         counts_input: false,
     };

@@ -12,7 +12,7 @@ use kvroute_funnel::{
 };
 use kvroute_metrics::{
     AttemptMetrics, DecisionMarks, Endpoint, EventKind, Metrics, MetricsOptions, PoolLabels, PoolMetrics,
-    RankMetrics, RejectReason, RememberedMetrics, ReplayOutcome, RequestOutcome, RequestShape,
+    QueueRefusal, RankMetrics, RejectReason, RememberedMetrics, ReplayOutcome, RequestOutcome, RequestShape,
     SelectionOverlap, SourceMetrics, SourceState, Stage, WorkerMetrics, WorkerState, WorkerType,
 };
 
@@ -36,6 +36,7 @@ impl Fleet {
             model: &model,
             policy: "kv",
             reasons: &["lowest_cost", "tie"],
+            shadows: &["random"],
             phases: &[Phase::Aggregated],
             counts_input: true,
         });
@@ -64,8 +65,12 @@ impl Fleet {
         fleet.attempts();
         fleet.deliveries();
         fleet.decisions(metrics);
+        fleet.queue();
         fleet.requests(metrics);
         fleet.worker.set_state(WorkerState::Ready);
+        fleet.rank.set_recent(Tokens::new(3100));
+        fleet.rank.set_engine_load(3, 1);
+        fleet.rank.set_engine_load_age(Duration::from_millis(1500));
         fleet.rank.set_load(&WorkerLoad {
             prefill_tokens: Tokens::new(4000),
             decode_blocks: Blocks::new(70),
@@ -158,6 +163,9 @@ impl Fleet {
 
     fn decisions(&self, metrics: &Metrics) {
         self.pool.decided("lowest_cost");
+        self.pool.decision_recorded();
+        self.pool.decision_unrecorded();
+        self.pool.shadow("random", Tokens::new(1000), Tokens::new(160));
         self.pool.selected(Phase::Aggregated, SelectionOverlap { selected: 40.0, best: 52.5, prompt: 63.0 });
         self.pool.selected(Phase::Aggregated, SelectionOverlap { selected: 40.0, best: 40.0, prompt: 40.0 });
         let micros = Duration::from_micros;
@@ -168,6 +176,16 @@ impl Fleet {
             scheduled: micros(130),
         });
         metrics.overhead().decided(&DecisionMarks { scheduled: micros(5), ..DecisionMarks::default() });
+    }
+
+    /// One request that waited, one of each refusal.
+    fn queue(&self) {
+        let queue = self.pool.queue();
+        drop(queue.entered());
+        queue.waited(Duration::from_millis(700));
+        for reason in QueueRefusal::ALL {
+            queue.refused(reason);
+        }
     }
 
     fn requests(&self, metrics: &Metrics) {

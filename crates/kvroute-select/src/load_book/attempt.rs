@@ -4,6 +4,8 @@
 //! belongs to the attempt: blocks that were not hashed, the partial last block of the prompt, and the output.
 //! Each choice continues the partial block in a copy of its own, as engines do.
 
+use std::time::Duration;
+
 use kvroute_core::{BlockSize, Blocks, RankSlot, SequenceHash, Tokens};
 
 use super::{BookedPrompt, Booking};
@@ -16,19 +18,35 @@ const MAX_CHOICES: u32 = 256;
 /// of choices overflows.
 const MAX_OUTPUT: u64 = 1 << 32;
 
+/// What the sequences of one attempt are thought to read at the most, so that no sum over attempts overflows.
+const MAX_CONTEXT: u64 = 1 << 40;
+
 /// One attempt's share of its rank's load.
 #[derive(Debug)]
 pub(super) struct BookedAttempt {
     slot: RankSlot,
     block_size: BlockSize,
     choices: u32,
+    booked_at: Duration,
+    shows_first_token: bool,
+    /// Whether its prompts are still to be computed, be it without a token that is not cached.
+    is_unfinished: bool,
     /// Tokens that are still to be computed.
     prefill: Tokens,
+    /// Tokens that its sequences read at every step.
+    context: Tokens,
     /// Blocks that other attempts may share, prompt by prompt; a block of two prompts stands here twice.
     shared: Vec<SequenceHash>,
     /// Blocks that no other attempt shares.
     private: Blocks,
     prompts: Vec<PromptGrowth>,
+}
+
+/// What output added to a rank's load.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Growth {
+    pub(super) blocks: Blocks,
+    pub(super) context: Tokens,
 }
 
 /// The growing end of one prompt.
@@ -56,6 +74,10 @@ impl BookedAttempt {
             slot,
             block_size: size,
             choices: booking.choices.clamp(1, MAX_CHOICES),
+            booked_at: booking.now,
+            context: context_of(booking),
+            shows_first_token: booking.shows_first_token,
+            is_unfinished: true,
             prefill: booking.prefill,
             shared: booking.prompts.iter().flat_map(|prompt| prompt.hashes).copied().collect(),
             private: booking.prompts.iter().map(unhashed).sum::<Blocks>()
@@ -72,6 +94,22 @@ impl BookedAttempt {
         self.prefill
     }
 
+    pub(super) const fn context(&self) -> Tokens {
+        self.context
+    }
+
+    pub(super) const fn booked_at(&self) -> Duration {
+        self.booked_at
+    }
+
+    pub(super) const fn shows_first_token(&self) -> bool {
+        self.shows_first_token
+    }
+
+    pub(super) const fn is_unfinished(&self) -> bool {
+        self.is_unfinished
+    }
+
     pub(super) fn shared(&self) -> &[SequenceHash] {
         &self.shared
     }
@@ -82,17 +120,27 @@ impl BookedAttempt {
 
     /// Ends the prefill. Returns the tokens that it freed.
     pub(super) fn finish_prefill(&mut self) -> Tokens {
+        self.is_unfinished = false;
         std::mem::take(&mut self.prefill)
     }
 
-    /// Adds output to a choice. Returns the blocks that it took.
-    pub(super) fn grow(&mut self, choice: u32, tokens: Tokens) -> Blocks {
-        let Some(last) = self.prompts.len().checked_sub(1) else { return Blocks::ZERO };
+    /// Adds output to a choice.
+    pub(super) fn grow(&mut self, choice: u32, tokens: Tokens) -> Growth {
+        let Some(last) = self.prompts.len().checked_sub(1) else { return Growth::default() };
         let prompt = (choice / self.choices) as usize;
         let taken = self.prompts[prompt.min(last)].grow(choice % self.choices, tokens, self.block_size);
+        let longer = Tokens::new(self.context.get().saturating_add(tokens.get()).min(MAX_CONTEXT));
+        let grown = Growth { blocks: taken, context: longer - self.context };
         self.private += taken;
-        taken
+        self.context = longer;
+        grown
     }
+}
+
+fn context_of(booking: &Booking<'_>) -> Tokens {
+    let prompts: Tokens = booking.prompts.iter().map(|prompt| prompt.tokens).sum();
+    let choices = u64::from(booking.choices.clamp(1, MAX_CHOICES));
+    Tokens::new(prompts.get().saturating_mul(choices).min(MAX_CONTEXT))
 }
 
 // === impl PromptGrowth ===

@@ -5,7 +5,11 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod expected;
+mod unseen;
+
 const SLOT: RankSlot = RankSlot::new(3);
+const NOW: Duration = Duration::from_secs(100);
 
 fn size(tokens: u32) -> BlockSize {
     BlockSize::new(tokens).unwrap()
@@ -19,7 +23,14 @@ fn hashes(range: std::ops::Range<u64>) -> Vec<SequenceHash> {
 fn book(load: &mut LoadBook, id: u64, tokens: u64, hashes: &[SequenceHash], choices: u32) {
     let tokens = Tokens::new(tokens);
     let prompts = [BookedPrompt { tokens, hashes }];
-    let booking = Booking { prefill: tokens, block_size: size(10), prompts: &prompts, choices };
+    let booking = Booking {
+        prefill: tokens,
+        block_size: size(10),
+        prompts: &prompts,
+        choices,
+        shows_first_token: true,
+        now: NOW,
+    };
     load.book(AttemptId::new(id), SLOT, &booking);
 }
 
@@ -33,9 +44,9 @@ fn a_shared_prefix_counts_once_until_its_last_user_leaves() {
     book(&mut load, 1, 40, &hashes(0..4), 1);
     book(&mut load, 2, 60, &[hashes(0..3), hashes(7..10)].concat(), 1);
     assert_eq!(blocks(&load), 7);
-    load.release(AttemptId::new(1));
+    load.release(AttemptId::new(1), NOW);
     assert_eq!(blocks(&load), 6);
-    load.release(AttemptId::new(2));
+    load.release(AttemptId::new(2), NOW);
     assert_eq!(load.load(SLOT), WorkerLoad::default());
 }
 
@@ -44,8 +55,8 @@ fn prefill_ends_with_the_first_token_and_only_once() {
     let mut load = LoadBook::new();
     book(&mut load, 1, 40, &[], 1);
     book(&mut load, 2, 7, &[], 1);
-    load.first_token(AttemptId::new(1));
-    load.first_token(AttemptId::new(1));
+    load.first_token(AttemptId::new(1), NOW);
+    load.first_token(AttemptId::new(1), NOW);
     let expected =
         WorkerLoad { prefill_tokens: Tokens::new(7), decode_blocks: Blocks::new(5), active_requests: 2 };
     assert_eq!(load.load(SLOT), expected);
@@ -56,7 +67,7 @@ fn output_fills_the_partial_block_then_crosses_several_boundaries_at_once() {
     let mut load = LoadBook::new();
     book(&mut load, 1, 25, &hashes(0..2), 1);
     let mut after = |tokens| {
-        load.output(AttemptId::new(1), 0, Tokens::new(tokens));
+        load.output(AttemptId::new(1), 0, Tokens::new(tokens), NOW);
         blocks(&load)
     };
     assert_eq!([after(0), after(5), after(1), after(9), after(31)], [3, 3, 4, 4, 8]);
@@ -67,10 +78,22 @@ fn choices_share_the_prompt_and_grow_apart() {
     let mut load = LoadBook::new();
     book(&mut load, 1, 25, &hashes(0..2), 3);
     let mut after = |choice, tokens| {
-        load.output(AttemptId::new(1), choice, Tokens::new(tokens));
+        load.output(AttemptId::new(1), choice, Tokens::new(tokens), NOW);
         blocks(&load)
     };
     assert_eq!([after(1, 1), after(0, 1), after(2, 6), after(1, 5)], [3, 4, 6, 7]);
+}
+
+#[test]
+fn every_sequence_reads_its_own_context_shared_or_not() {
+    let mut load = LoadBook::new();
+    book(&mut load, 1, 40, &hashes(0..4), 1);
+    book(&mut load, 2, 40, &hashes(0..4), 3);
+    load.output(AttemptId::new(2), 1, Tokens::new(7), NOW);
+    assert_eq!((blocks(&load), load.context(SLOT).get()), (5, 167));
+    load.release(AttemptId::new(2), NOW);
+    load.release(AttemptId::new(1), NOW);
+    assert_eq!(load.context(SLOT), Tokens::ZERO);
 }
 
 #[test]
@@ -81,14 +104,21 @@ fn prompts_of_a_list_each_have_their_own_end() {
         BookedPrompt { tokens: Tokens::new(25), hashes: &shared },
         BookedPrompt { tokens: Tokens::new(20), hashes: &shared },
     ];
-    let booking = Booking { prefill: Tokens::new(45), block_size: size(10), prompts: &prompts, choices: 2 };
+    let booking = Booking {
+        prefill: Tokens::new(45),
+        block_size: size(10),
+        prompts: &prompts,
+        choices: 2,
+        shows_first_token: true,
+        now: NOW,
+    };
     load.book(AttemptId::new(1), SLOT, &booking);
     let mut after = |choice, tokens| {
-        load.output(AttemptId::new(1), choice, Tokens::new(tokens));
+        load.output(AttemptId::new(1), choice, Tokens::new(tokens), NOW);
         blocks(&load)
     };
     assert_eq!([after(0, 0), after(3, 1), after(2, 11), after(0, 6), after(99, 1)], [3, 4, 6, 7, 7]);
-    load.release(AttemptId::new(1));
+    load.release(AttemptId::new(1), NOW);
     assert_eq!(load.load(SLOT), WorkerLoad::default());
 }
 
@@ -100,9 +130,9 @@ fn a_late_release_frees_neither_the_next_attempt_nor_the_next_rank() {
     assert_eq!(load.load(SLOT), WorkerLoad::default());
     book(&mut load, 2, 40, &hashes(0..4), 1);
     let booked = load.load(SLOT);
-    load.first_token(AttemptId::new(1));
-    load.output(AttemptId::new(1), 0, Tokens::new(100));
-    load.release(AttemptId::new(1));
+    load.first_token(AttemptId::new(1), NOW);
+    load.output(AttemptId::new(1), 0, Tokens::new(100), NOW);
+    load.release(AttemptId::new(1), NOW);
     assert_eq!(load.load(SLOT), booked);
 }
 
@@ -111,13 +141,20 @@ fn numbers_from_outside_neither_overflow_nor_allocate_without_bound() {
     let mut load = LoadBook::new();
     book(&mut load, 1, 25, &hashes(0..2), u32::MAX);
     for choice in [0, 1, u32::MAX, u32::MAX] {
-        load.output(AttemptId::new(1), choice, Tokens::new(u64::MAX));
+        load.output(AttemptId::new(1), choice, Tokens::new(u64::MAX), NOW);
     }
-    load.release(AttemptId::new(1));
+    load.release(AttemptId::new(1), NOW);
     let prompts: [BookedPrompt<'_>; 0] = [];
-    let booking = Booking { prefill: Tokens::ZERO, block_size: size(10), prompts: &prompts, choices: 0 };
+    let booking = Booking {
+        prefill: Tokens::ZERO,
+        block_size: size(10),
+        prompts: &prompts,
+        choices: 0,
+        shows_first_token: true,
+        now: NOW,
+    };
     load.book(AttemptId::new(1), SLOT, &booking);
-    load.output(AttemptId::new(1), 5, Tokens::new(5));
+    load.output(AttemptId::new(1), 5, Tokens::new(5), NOW);
     assert_eq!(load.load(SLOT), WorkerLoad { active_requests: 1, ..WorkerLoad::default() });
 }
 
@@ -173,7 +210,14 @@ fn run(step: &Step, load: &mut LoadBook, model: &mut BTreeMap<u64, ModelAttempt>
             let prompt = (shared + own) * u64::from(size_tokens) + tail.min(u64::from(size_tokens) - 1);
             let prompts = [BookedPrompt { tokens: Tokens::new(prompt), hashes: &hashes }];
             let prefill = Tokens::new(prompt / 2);
-            let booking = Booking { prefill, block_size: size(size_tokens), prompts: &prompts, choices };
+            let booking = Booking {
+                prefill,
+                block_size: size(size_tokens),
+                prompts: &prompts,
+                choices,
+                shows_first_token: true,
+                now: NOW,
+            };
             load.book(AttemptId::new(id), RankSlot::new(slot), &booking);
             let attempt = ModelAttempt {
                 slot,
@@ -186,19 +230,19 @@ fn run(step: &Step, load: &mut LoadBook, model: &mut BTreeMap<u64, ModelAttempt>
             model.insert(id, attempt);
         }
         Step::FirstToken { id } => {
-            load.first_token(AttemptId::new(id));
+            load.first_token(AttemptId::new(id), NOW);
             model.entry(id).and_modify(|attempt| attempt.prefill = 0);
         }
         Step::Output { id, choice, tokens } => {
             let Some(attempt) = model.get_mut(&id) else {
-                return load.output(AttemptId::new(id), choice, Tokens::new(tokens));
+                return load.output(AttemptId::new(id), choice, Tokens::new(tokens), NOW);
             };
             let choice = choice % attempt.outputs.len() as u32;
-            load.output(AttemptId::new(id), choice, Tokens::new(tokens));
+            load.output(AttemptId::new(id), choice, Tokens::new(tokens), NOW);
             *attempt.outputs.entry(choice).or_default() += tokens;
         }
         Step::Release { id } => {
-            load.release(AttemptId::new(id));
+            load.release(AttemptId::new(id), NOW);
             model.remove(&id);
         }
         Step::RemoveSlot { slot } => {
@@ -243,9 +287,9 @@ proptest! {
         if last_first {
             open.reverse();
         }
-        open.into_iter().for_each(|id| load.release(AttemptId::new(id)));
-        for slot in 0..SLOTS {
-            prop_assert_eq!(load.load(RankSlot::new(slot)), WorkerLoad::default());
+        open.into_iter().for_each(|id| load.release(AttemptId::new(id), NOW));
+        for slot in (0..SLOTS).map(RankSlot::new) {
+            prop_assert_eq!((load.load(slot), load.context(slot)), (WorkerLoad::default(), Tokens::ZERO));
         }
         prop_assert!(load.attempts.is_empty());
     }

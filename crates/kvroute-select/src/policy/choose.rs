@@ -52,6 +52,20 @@ pub(super) fn lowest(costs: &[Option<Cost>], rng: &mut dyn RngCore) -> Result<Pi
     Ok(Pick { candidate, reason })
 }
 
+/// The least load, whatever the request and the cache.
+pub(super) fn least_loaded(
+    request: &RequestShape,
+    candidates: &[Candidate],
+    costs: &mut Vec<Option<Cost>>,
+    rng: &mut dyn RngCore,
+) -> Result<Pick, NoCandidate> {
+    fill_costs(request, candidates, costs, Cost::of_load);
+    match only(candidates)? {
+        Some(only) => Ok(only),
+        None => lowest(costs, rng),
+    }
+}
+
 /// Samples with probability proportional to `exp(−x / temperature)`, `x` being the cost normalised to 0..1
 /// over the candidates. Equal costs are as likely.
 pub(super) fn softmax(

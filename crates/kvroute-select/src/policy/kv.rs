@@ -5,7 +5,7 @@
 
 use rand::RngCore;
 
-use super::{NoCandidate, Pick, Policy, choose};
+use super::{NoCandidate, Pick, PickReason, Policy, choose};
 use crate::{Candidate, Cost, RequestShape};
 
 pub(super) const NAME: &str = "kv";
@@ -22,6 +22,10 @@ impl Policy for Kv {
 
     fn uses_index(&self) -> bool {
         true
+    }
+
+    fn reasons(&self) -> &'static [PickReason] {
+        &[PickReason::LowestCost, PickReason::Tie, PickReason::Sampled]
     }
 
     fn pick(

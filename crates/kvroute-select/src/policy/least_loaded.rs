@@ -4,7 +4,7 @@
 
 use rand::RngCore;
 
-use super::{NoCandidate, Pick, Policy, choose};
+use super::{NoCandidate, Pick, PickReason, Policy, choose};
 use crate::{Candidate, Cost, RequestShape};
 
 pub(super) const NAME: &str = "least-loaded";
@@ -23,6 +23,10 @@ impl Policy for LeastLoaded {
         false
     }
 
+    fn reasons(&self) -> &'static [PickReason] {
+        &[PickReason::LowestCost, PickReason::Tie]
+    }
+
     fn pick(
         &self,
         request: &RequestShape,
@@ -30,10 +34,6 @@ impl Policy for LeastLoaded {
         costs: &mut Vec<Option<Cost>>,
         rng: &mut dyn RngCore,
     ) -> Result<Pick, NoCandidate> {
-        choose::fill_costs(request, candidates, costs, Cost::of_load);
-        match choose::only(candidates)? {
-            Some(only) => Ok(only),
-            None => choose::lowest(costs, rng),
-        }
+        choose::least_loaded(request, candidates, costs, rng)
     }
 }

@@ -21,6 +21,10 @@ impl Policy for Random {
         false
     }
 
+    fn reasons(&self) -> &'static [PickReason] {
+        &[PickReason::Random]
+    }
+
     fn pick(
         &self,
         _: &RequestShape,

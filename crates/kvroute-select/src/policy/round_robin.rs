@@ -38,6 +38,10 @@ impl Policy for RoundRobin {
         false
     }
 
+    fn reasons(&self) -> &'static [PickReason] {
+        &[PickReason::Turn]
+    }
+
     fn pick(
         &self,
         _: &RequestShape,
@@ -57,7 +61,8 @@ impl Policy for RoundRobin {
         Ok(Pick { candidate, reason: PickReason::Turn })
     }
 
-    fn placed(&mut self, slot: RankSlot) {
+    fn placed(&mut self, _: &RequestShape, rank: &Candidate) {
+        let slot = rank.slot;
         if slot.index() >= self.last_turns.len() {
             self.last_turns.resize(slot.index() + 1, 0);
         }

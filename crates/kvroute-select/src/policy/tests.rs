@@ -1,10 +1,24 @@
-use kvroute_core::{AttemptId, BlockSize, Blocks, SequenceHash, Tokens, WorkerLoad};
+mod burst;
+mod consistent_hash;
+mod direct;
+mod kv;
+mod power_of_two;
+mod round_robin;
+mod sticky;
+
+use std::time::Duration;
+
+use kvroute_core::{BlockSize, Blocks, CachedTokens, RankKey, RankSlot, Tokens, WorkerLoad};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::{BookedPrompt, Booking, CachedTokens, CostWeights, Exclusion, LoadBook};
+use crate::{Affinity, AffinityKey, CostWeights, Exclusion};
+
+fn fresh(name: &str) -> Result<Box<dyn Policy>, UnknownPolicy> {
+    by_name(name, &PolicyOptions::default())
+}
 
 fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
@@ -14,17 +28,29 @@ fn request(temperature: f64) -> RequestShape {
     RequestShape {
         input: Tokens::new(1000),
         unit: BlockSize::DEFAULT,
-        weights: CostWeights { temperature, ..CostWeights::default() },
+        weights: CostWeights { temperature, decode: 1.0, ..CostWeights::default() },
+        affinity: Affinity::default(),
+        fair_recent: Tokens::ZERO,
+        is_pinned: false,
+        now: Duration::ZERO,
     }
+}
+
+fn of_session(session: u64) -> RequestShape {
+    let affinity = Affinity { session: Some(AffinityKey::new(session)), head: None };
+    RequestShape { affinity, ..request(0.0) }
 }
 
 fn idle(slot: u32) -> Candidate {
     Candidate {
         slot: RankSlot::new(slot),
+        key: RankKey::new(slot.into()),
         block_size: BlockSize::DEFAULT,
         cached: CachedTokens::NONE,
         expected: Tokens::ZERO,
         load: WorkerLoad::default(),
+        context: Tokens::ZERO,
+        recent: Tokens::ZERO,
         excluded: None,
     }
 }
@@ -34,8 +60,8 @@ fn cached(slot: u32, tokens: u64) -> Candidate {
 }
 
 fn loaded(slot: u32, blocks: u64) -> Candidate {
-    let load = WorkerLoad { decode_blocks: Blocks::new(blocks), ..WorkerLoad::default() };
-    Candidate { load, ..idle(slot) }
+    let context = Tokens::new(16 * blocks);
+    Candidate { context, ..idle(slot) }
 }
 
 fn excluded(slot: u32) -> Candidate {
@@ -44,7 +70,7 @@ fn excluded(slot: u32) -> Candidate {
 
 /// How often each candidate was picked in `rounds` decisions, none of them placed.
 fn picks(name: &str, request: &RequestShape, candidates: &[Candidate], rounds: usize) -> Vec<usize> {
-    let policy = by_name(name).unwrap();
+    let policy = fresh(name).unwrap();
     let (mut costs, mut rng) = (Vec::new(), rng(7));
     let mut counts = vec![0; candidates.len()];
     for _ in 0..rounds {
@@ -63,42 +89,33 @@ fn assert_shares(counts: &[usize], shares: &[f64]) {
 }
 
 fn reason(name: &str, request: &RequestShape, candidates: &[Candidate]) -> PickReason {
-    by_name(name).unwrap().pick(request, candidates, &mut Vec::new(), &mut rng(1)).unwrap().reason
+    fresh(name).unwrap().pick(request, candidates, &mut Vec::new(), &mut rng(1)).unwrap().reason
 }
 
 #[test]
 fn every_name_makes_the_policy_of_that_name() {
     for name in NAMES {
-        assert_eq!(by_name(name).unwrap().name(), *name);
+        assert_eq!(fresh(name).unwrap().name(), *name);
     }
-    let users: Vec<_> = NAMES.iter().filter(|name| by_name(name).unwrap().uses_index()).collect();
+    let users: Vec<_> = NAMES.iter().filter(|name| fresh(name).unwrap().uses_index()).collect();
     assert_eq!(users, [&"kv"]);
 }
 
 #[test]
 fn an_unknown_name_lists_the_known_ones_and_the_nearest() {
-    let message = |name| by_name(name).unwrap_err().to_string();
+    let message = |name| fresh(name).unwrap_err().to_string();
+    let known =
+        "known are kv, round-robin, random, power-of-two, least-loaded, consistent-hash, sticky, direct";
+    assert_eq!(message("xyz"), format!("unknown policy `xyz`, {known}"));
     assert_eq!(
         message("round_robin"),
-        "unknown policy `round_robin`, known are kv, round-robin, random, least-loaded; did you mean `round-robin`?"
+        format!("unknown policy `round_robin`, {known}; did you mean `round-robin`?")
     );
-    assert_eq!(message("xyz"), "unknown policy `xyz`, known are kv, round-robin, random, least-loaded");
-    assert_eq!(by_name("KV").unwrap_err().nearest, Some("kv"));
-    assert_eq!(by_name("least").unwrap_err().nearest, Some("least-loaded"));
-}
-
-#[test]
-fn kv_weighs_the_cache_against_the_load() {
-    let close_call = |blocks| {
-        picks(
-            "kv",
-            &request(0.0),
-            &[cached(0, 160), loaded(1, 0), { Candidate { load: loaded(2, blocks).load, ..cached(2, 800) } }],
-            10,
-        )
-    };
-    assert_eq!(close_call(39), [0, 0, 10]);
-    assert_eq!(close_call(41), [10, 0, 0]);
+    let nearest = |name| fresh(name).unwrap_err().nearest;
+    assert_eq!(nearest("KV"), Some("kv"));
+    assert_eq!(nearest("least"), Some("least-loaded"));
+    assert_eq!(nearest("power_of_2"), Some("power-of-two"));
+    assert_eq!(nearest("consistent"), Some("consistent-hash"));
 }
 
 #[test]
@@ -110,26 +127,6 @@ fn equal_costs_are_drawn_uniformly() {
     assert_shares(&picks("least-loaded", &request(0.0), &candidates, 3000), &[0.0, 0.5, 0.5, 0.0]);
     let candidates = [idle(0), excluded(1), loaded(2, 9), idle(3)];
     assert_shares(&picks("random", &request(0.0), &candidates, 3000), &[third, 0.0, third, third]);
-}
-
-#[test]
-fn a_cold_temperature_picks_the_lowest_cost_and_a_hot_one_anything() {
-    let candidates = [cached(0, 160), cached(1, 320), cached(2, 0), excluded(3)];
-    assert_eq!(picks("kv", &request(1e-9), &candidates, 500), [0, 500, 0, 0]);
-    assert_eq!(picks("kv", &request(f64::MIN_POSITIVE), &candidates, 500), [0, 500, 0, 0]);
-    let third = 1.0 / 3.0;
-    assert_shares(&picks("kv", &request(1e6), &candidates, 3000), &[third, third, third, 0.0]);
-}
-
-#[test]
-fn a_mild_temperature_follows_the_softmax_over_normalised_costs() {
-    // Costs of 1000, 920 and 840 tokens are 1, 0.5 and 0 once normalised.
-    let candidates = [cached(0, 0), cached(1, 80), cached(2, 160)];
-    let shares = [1.0, 0.5, 0.0].map(|cost: f64| (-cost / 0.5).exp());
-    let total: f64 = shares.iter().sum();
-    assert_shares(&picks("kv", &request(0.5), &candidates, 20_000), &shares.map(|share| share / total));
-    let equal = [cached(0, 80), cached(1, 80)];
-    assert_shares(&picks("kv", &request(0.5), &equal, 3000), &[0.5, 0.5]);
 }
 
 #[test]
@@ -153,90 +150,11 @@ fn the_reason_says_how_the_pick_came_about() {
 fn an_excluded_candidate_has_no_cost() {
     let mut costs = vec![None; 9];
     let candidates = [excluded(0), cached(1, 80), idle(2)];
-    let policy = by_name("kv").unwrap();
+    let policy = fresh("kv").unwrap();
     let picked = policy.pick(&request(0.0), &candidates, &mut costs, &mut rng(1)).unwrap();
     assert_eq!((picked.candidate, costs.len()), (1, 3));
     assert_eq!(costs[0], None);
     assert_eq!(costs[1].map(|cost| cost.terms.credit.get()), Some(5.0));
-}
-
-/// Places cold prompts of 1,000 tokens one after another on equal idle ranks, booking each; none is computed
-/// meanwhile. Answers which slot each got.
-fn burst(prompts: impl IntoIterator<Item = u64>, ranks: u32) -> Vec<u32> {
-    let policy = by_name("kv").unwrap();
-    let (mut book, mut rng) = (LoadBook::new(), rng(3));
-    let mut placed: Vec<(RankSlot, u64)> = Vec::new();
-    for (number, prompt) in prompts.into_iter().enumerate() {
-        let hashes: Vec<_> =
-            (0..1000 / 16).map(|block| SequenceHash::from_raw(prompt * 100 + block)).collect();
-        let expected_on = |slot| {
-            let shares = placed.contains(&(slot, prompt));
-            BlockSize::DEFAULT.tokens(Blocks::from(if shares { hashes.len() } else { 0 }))
-        };
-        let candidates: Vec<_> = (0..ranks)
-            .map(|slot| {
-                let slot = RankSlot::new(slot);
-                Candidate { load: book.load(slot), expected: expected_on(slot), ..idle(slot.get()) }
-            })
-            .collect();
-        let picked = policy.pick(&request(0.0), &candidates, &mut Vec::new(), &mut rng).unwrap();
-        let slot = candidates[picked.candidate].slot;
-        let tokens = Tokens::new(1000);
-        let booking = Booking {
-            prefill: tokens - expected_on(slot),
-            block_size: BlockSize::DEFAULT,
-            prompts: &[BookedPrompt { tokens, hashes: &hashes }],
-            choices: 1,
-        };
-        book.book(AttemptId::new(number as u64), slot, &booking);
-        placed.push((slot, prompt));
-    }
-    placed.into_iter().map(|(slot, _)| slot.get()).collect()
-}
-
-#[test]
-fn a_burst_of_equal_cold_prompts_gathers_on_one_rank() {
-    let slots = burst([7; 32], 8);
-    assert!(slots.iter().all(|slot| *slot == slots[0]), "{slots:?}");
-}
-
-#[test]
-fn what_each_of_them_adds_by_itself_moves_a_very_long_burst_on() {
-    let slots = burst([7; 64], 8);
-    let elsewhere = slots.iter().filter(|slot| **slot != slots[0]).count();
-    assert!((1..32).contains(&elsewhere), "{slots:?}");
-}
-
-#[test]
-fn a_burst_of_different_prompts_spreads_evenly() {
-    let slots = burst(0..32, 8);
-    let counts: Vec<_> = (0..8).map(|slot| slots.iter().filter(|other| **other == slot).count()).collect();
-    assert_eq!(counts, [4; 8]);
-}
-
-#[test]
-fn groups_of_equal_prompts_each_gather_on_a_rank_of_their_own() {
-    let slots = burst((0..32).map(|number| number % 4), 4);
-    let homes: std::collections::BTreeSet<_> = slots[..4].iter().collect();
-    assert_eq!(homes.len(), 4);
-    assert!(slots.chunks(4).all(|round| round == &slots[..4]), "{slots:?}");
-}
-
-#[test]
-fn a_rank_that_joins_or_returns_gets_one_turn_at_once() {
-    let mut policy = by_name("round-robin").unwrap();
-    let mut turn = |candidates: &[Candidate]| {
-        let picked = policy.pick(&request(0.0), candidates, &mut Vec::new(), &mut rng(1)).unwrap();
-        let slot = candidates[picked.candidate].slot;
-        policy.placed(slot);
-        slot.get()
-    };
-    let all = [idle(0), idle(1), idle(2)];
-    let without_one = [idle(0), excluded(1), idle(2)];
-    let mut slots = vec![turn(&all), turn(&all)];
-    slots.extend([turn(&without_one), turn(&without_one), turn(&without_one)]);
-    slots.extend([turn(&all), turn(&all), turn(&all), turn(&all)]);
-    assert_eq!(slots, [0, 1, 2, 0, 2, 1, 0, 2, 1]);
 }
 
 fn any_candidate(slot: u32) -> impl Strategy<Value = Candidate> {
@@ -245,6 +163,7 @@ fn any_candidate(slot: u32) -> impl Strategy<Value = Candidate> {
     (cached, load, prop_oneof![Just(0u64), 0u64..800], prop::bool::weighted(0.2)).prop_map(
         move |((device, host, disk), (prefill, blocks, size), expected, is_excluded)| Candidate {
             slot: RankSlot::new(slot),
+            key: RankKey::new(slot.into()),
             block_size: BlockSize::new(size).unwrap(),
             cached: CachedTokens {
                 device: Tokens::new(device),
@@ -257,6 +176,8 @@ fn any_candidate(slot: u32) -> impl Strategy<Value = Candidate> {
                 decode_blocks: Blocks::new(blocks),
                 active_requests: blocks / 10,
             },
+            context: Tokens::new(16 * blocks),
+            recent: Tokens::ZERO,
             excluded: is_excluded.then_some(Exclusion::Unhealthy),
         },
     )
@@ -267,81 +188,79 @@ fn fleet() -> impl Strategy<Value = Vec<Candidate>> {
         .prop_flat_map(|slots| (0..slots.len() as u32).map(any_candidate).collect::<Vec<_>>())
 }
 
+/// A request with any session, head and pin.
+fn any_request() -> impl Strategy<Value = RequestShape> {
+    let key = || prop::option::of((0u64..4).prop_map(AffinityKey::new));
+    let temperature = prop_oneof![Just(0.0), 0.0..2.0];
+    (key(), key(), temperature, any::<bool>(), 0u64..5000).prop_map(
+        |(session, head, temperature, is_pinned, seconds)| RequestShape {
+            affinity: Affinity { session, head },
+            is_pinned,
+            now: Duration::from_secs(seconds),
+            ..request(temperature)
+        },
+    )
+}
+
+/// What holds for one decision of any policy. Returns the pick.
+fn check_decision(
+    policy: &dyn Policy,
+    request: &RequestShape,
+    candidates: &[Candidate],
+    seed: u64,
+) -> Result<Option<Pick>, TestCaseError> {
+    let mut left = candidates.to_vec();
+    policy.restrict(request, &mut left);
+    for (left, given) in left.iter().zip(candidates) {
+        prop_assert!(!left.is_eligible() || given.is_eligible());
+    }
+    let pick = || {
+        let mut costs = vec![None; 3];
+        (policy.pick(request, &left, &mut costs, &mut rng(seed)), costs)
+    };
+    let (picked, costs) = pick();
+    prop_assert_eq!((&picked, &costs), (&pick().0, &pick().1));
+    prop_assert!(costs.is_empty() || costs.len() == left.len());
+    prop_assert!(left.iter().zip(&costs).all(|(left, cost)| left.is_eligible() || cost.is_none()));
+    let Ok(pick) = picked else {
+        prop_assert!(!left.iter().any(Candidate::is_eligible));
+        let was_some_left = candidates.iter().any(Candidate::is_eligible);
+        prop_assert!(!was_some_left || policy.why_none(request, &left).is_some());
+        return Ok(None);
+    };
+    prop_assert!(left[pick.candidate].is_eligible());
+    let of_every_policy = [PickReason::OnlyCandidate, PickReason::Pinned];
+    prop_assert!(policy.reasons().contains(&pick.reason) || of_every_policy.contains(&pick.reason));
+    prop_assert!(pick.reason != PickReason::Pinned || request.is_pinned);
+    Ok(Some(pick))
+}
+
 proptest! {
     #[test]
-    fn every_policy_picks_an_eligible_candidate_and_the_same_one_again(
-        candidates in fleet(),
+    fn every_policy_picks_an_eligible_candidate_for_one_of_its_reasons_and_the_same_one_again(
+        decisions in prop::collection::vec((any_request(), fleet()), 1..8),
         seed in any::<u64>(),
-        temperature in prop_oneof![Just(0.0), 0.0..2.0],
+        hard_sessions in any::<bool>(),
     ) {
-        let any_eligible = candidates.iter().any(Candidate::is_eligible);
+        let options = PolicyOptions { hard_sessions, ..PolicyOptions::default() };
         for name in NAMES {
-            let policy = by_name(name).unwrap();
-            let pick = || policy.pick(&request(temperature), &candidates, &mut Vec::new(), &mut rng(seed));
-            prop_assert_eq!(pick(), pick());
-            match pick() {
-                Ok(picked) => prop_assert!(candidates[picked.candidate].is_eligible()),
-                Err(NoCandidate) => prop_assert!(!any_eligible),
+            let mut policy = by_name(name, &options).unwrap();
+            for (request, candidates) in &decisions {
+                if let Some(pick) = check_decision(policy.as_ref(), request, candidates, seed)? {
+                    policy.placed(request, &candidates[pick.candidate]);
+                }
             }
         }
-    }
-
-    #[test]
-    fn kv_on_an_idle_fleet_picks_the_largest_credit(
-        mut candidates in fleet(),
-        seed in any::<u64>(),
-    ) {
-        for candidate in &mut candidates {
-            (candidate.load, candidate.expected) = (WorkerLoad::default(), Tokens::ZERO);
-        }
-        let credit = |candidate: &Candidate| {
-            let cached = candidate.cached;
-            let weighted = 4 * cached.device.get() + 3 * cached.host.get() + cached.disk.get();
-            weighted.min(4 * 1000)
-        };
-        let best = candidates.iter().filter(|candidate| candidate.is_eligible()).map(credit).max();
-        let picked = by_name("kv").unwrap().pick(&request(0.0), &candidates, &mut Vec::new(), &mut rng(seed));
-        prop_assert_eq!(picked.ok().map(|picked| credit(&candidates[picked.candidate])), best);
     }
 
     #[test]
     fn least_loaded_picks_the_least_load(candidates in fleet(), seed in any::<u64>()) {
         let load = |candidate: &Candidate| {
-            let blocks = candidate.load.decode_blocks.get() * u64::from(candidate.block_size.get());
-            candidate.load.prefill_tokens.get() + blocks
+            candidate.load.prefill_tokens.get() + candidate.context.get()
         };
         let least = candidates.iter().filter(|candidate| candidate.is_eligible()).map(load).min();
-        let policy = by_name("least-loaded").unwrap();
+        let policy = fresh("least-loaded").unwrap();
         let picked = policy.pick(&request(0.0), &candidates, &mut Vec::new(), &mut rng(seed));
         prop_assert_eq!(picked.ok().map(|picked| load(&candidates[picked.candidate])), least);
     }
-
-    /// Between any two ranks, while both stay eligible, the numbers of turns differ by at most one.
-    #[test]
-    fn round_robin_is_fair_while_others_come_and_go(
-        rounds in prop::collection::vec(prop::collection::vec(any::<bool>(), 5), 1..60),
-    ) {
-        let mut policy = by_name("round-robin").unwrap();
-        let mut leads = [[0i64; 5]; 5];
-        for eligible in rounds {
-            let candidates: Vec<_> = (0..5)
-                .map(|slot| if eligible[slot as usize] { idle(slot) } else { excluded(slot) })
-                .collect();
-            for (a, b) in pairs().filter(|(a, b)| !eligible[*a] || !eligible[*b]) {
-                leads[a][b] = 0;
-            }
-            let Ok(picked) = policy.pick(&request(0.0), &candidates, &mut Vec::new(), &mut rng(1)) else {
-                continue;
-            };
-            policy.placed(candidates[picked.candidate].slot);
-            for (a, b) in pairs().filter(|(a, b)| eligible[*a] && eligible[*b]) {
-                leads[a][b] += i64::from(picked.candidate == a) - i64::from(picked.candidate == b);
-                prop_assert!(leads[a][b].abs() <= 1, "rank {} leads {} by {}", a, b, leads[a][b]);
-            }
-        }
-    }
-}
-
-fn pairs() -> impl Iterator<Item = (usize, usize)> {
-    (0..5).flat_map(|a| (0..5).map(move |b| (a, b))).filter(|(a, b)| a != b)
 }

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::client::ClientStream;
 use super::held::HeldBody;
+use crate::trust::TrustedPeer;
 
 /// Time a client has to send its request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -24,7 +25,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Serves one connection until the client closes it. After `stop`, until its running request has been answered.
 ///
 /// A client that leaves before it has its answer ends the connection, and with it the request.
-pub(super) async fn serve(socket: TcpStream, app: Router, stop: CancellationToken) {
+pub(super) async fn serve(socket: TcpStream, is_trusted: bool, app: Router, stop: CancellationToken) {
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "cannot switch off Nagle's algorithm on an accepted connection");
     }
@@ -34,7 +35,7 @@ pub(super) async fn serve(socket: TcpStream, app: Router, stop: CancellationToke
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), counted(app, running.clone()));
+        .serve_connection(TokioIo::new(stream), counted(app, is_trusted, running.clone()));
     let mut connection = pin!(connection);
     let mut left = pin!(peer.left(|| !running.is_empty()));
     // The connection comes first: what it has done when it waits is whole, so that nothing is judged in between.
@@ -55,14 +56,19 @@ pub(super) async fn serve(socket: TcpStream, app: Router, stop: CancellationToke
     }
 }
 
-/// The app as a service whose requests are in `running` for as long as they are not answered.
+/// The app as a service whose requests say whether their peer is trusted, and are in `running` for as long as they are
+/// not answered.
 fn counted(
     app: Router,
+    is_trusted: bool,
     running: TaskTracker,
 ) -> impl Service<http::Request<Incoming>, Response = Response<HeldBody>, Error = Infallible, Future: Future + Send>
 {
     let app = TowerToHyperService::new(app);
-    service_fn(move |request| {
+    service_fn(move |mut request: http::Request<Incoming>| {
+        if is_trusted {
+            request.extensions_mut().insert(TrustedPeer);
+        }
         let token = running.token();
         let answer = app.call(request);
         async move { Ok(answer.await?.map(|body| HeldBody::new(body, token))) }

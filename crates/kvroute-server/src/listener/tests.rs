@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
+use axum::extract::Request;
 use axum::routing::get;
 use futures_util::{FutureExt, stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
+use crate::trust::TrustedPeer;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -24,7 +26,13 @@ struct Running {
 
 impl Running {
     async fn start(app: Router) -> Self {
+        Self::trusting(&[], app).await
+    }
+
+    async fn trusting(networks: &[&str], app: Router) -> Self {
+        let networks: Vec<_> = networks.iter().map(|network| network.parse().unwrap()).collect();
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), "test").await.unwrap();
+        let listener = listener.trusting(TrustedNetworks::new(&networks));
         let (address, stop) = (listener.address(), CancellationToken::new());
         let mut served = JoinSet::new();
         served.spawn(listener.serve(app, stop.clone(), HOUR, || ()));
@@ -116,5 +124,26 @@ async fn an_answer_that_waits_for_its_reader_is_not_cut() {
         let read = async { client.read_to_end(&mut answer).await.unwrap() };
         let ((), length) = tokio::join!(listener.stopped(), read);
         assert!(length > LARGE, "{length} bytes before {behind:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_request_of_a_trusted_peer_says_so_and_no_other_whatever_its_headers_claim() {
+    let who = |request: Request| async move {
+        let is_trusted = request.extensions().get::<TrustedPeer>().is_some();
+        if is_trusted { "trusted" } else { "nobody" }
+    };
+    let first = "GET / HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 10.0.0.1\r\nforwarded: for=10.0.0.1\r\n\r\n";
+    let last = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    for (networks, expected) in
+        [(&["127.0.0.0/8"][..], "trusted"), (&["10.0.0.0/8"], "nobody"), (&[], "nobody")]
+    {
+        let listener = Running::trusting(networks, Router::new().route("/", get(who))).await;
+        let mut client = listener.sent(&format!("{first}{last}")).await;
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).await.unwrap();
+        assert_eq!(answers.matches("200 OK").count(), 2, "{answers}");
+        assert_eq!(answers.matches(expected).count(), 2, "{networks:?}: {answers}");
+        listener.stopped().await;
     }
 }

@@ -45,9 +45,21 @@ fn check_tokenizer(pool: &PoolConfig) -> Result<(), Failure> {
 
 fn summary(config: &ServeConfig) -> String {
     let mut text = format!("ok: data plane {}, admin plane {}\n", config.listen, config.admin_listen);
+    if !config.trusted.is_empty() {
+        let networks: Vec<_> = config.trusted.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "trusted callers: {}", networks.join(", "));
+    }
     for pool in &config.router.pools {
         let model = pool.model.as_ref().map_or("(named by its workers)", ModelName::as_str);
-        let _ = writeln!(text, "pool {model}: policy {}, {} workers", pool.policy, pool.workers.len());
+        let policy = policies(pool);
+        let _ = writeln!(text, "pool {model}: policy {policy}, {} workers", pool.workers.len());
     }
     text
+}
+
+fn policies(pool: &PoolConfig) -> String {
+    match pool.shadow.as_slice() {
+        [] => pool.policy.clone(),
+        shadow => format!("{} (beside it {})", pool.policy, shadow.join(", ")),
+    }
 }

@@ -32,7 +32,7 @@ url = \"http://10.0.0.2:8000\"
 /// The whole page.
 pub(crate) fn page() -> String {
     let mut page = HEAD.to_owned();
-    let mut section = "";
+    let mut section = String::new();
     for row in ROWS {
         let heading = heading(row.key);
         if heading != section {
@@ -47,15 +47,10 @@ pub(crate) fn page() -> String {
     page
 }
 
-fn heading(key: &str) -> &str {
-    match key.rsplit_once('.') {
-        Some(("pool", _)) => "[[pool]]",
-        Some(("pool.timeouts", _)) => "[pool.timeouts]",
-        Some(("pool.index", _)) => "[pool.index]",
-        Some(("pool.kv", _)) => "[pool.kv]",
-        Some(("pool.worker", _)) => "[[pool.worker]]",
-        Some(("metrics", _)) => "[metrics]",
-        _ => "[server]",
+fn heading(key: &str) -> String {
+    match key.rsplit_once('.').map_or("", |(section, _)| section) {
+        section @ ("pool" | "pool.worker") => format!("[[{section}]]"),
+        section => format!("[{section}]"),
     }
 }
 
@@ -68,7 +63,7 @@ fn table_line(row: &Row) -> String {
     }
     others.extend(row.dyn_env.map(|variable| format!("`{variable}`")));
     others.extend(row.flag.map(|flag| format!("`--{}`", flag.name)));
-    let meaning = format!("{} Value: {}.", row.doc.trim(), row.expected);
+    let meaning = format!("{} Value: {}.", row.doc.trim(), row.expected());
     format!("| `{name}` | {default} | {} | {meaning} |\n", others.join(", "))
 }
 

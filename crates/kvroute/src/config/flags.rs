@@ -9,6 +9,7 @@ use super::problem::{ConfigError, Problem};
 use super::raw::{Origin, RawConfig};
 use super::setting::{Flag, Row};
 use super::settings::ROWS;
+use super::value::described;
 use super::{hint, later, settings};
 
 /// What the command line says about the configuration.
@@ -106,7 +107,7 @@ impl Args for ServeFlags {
 }
 
 fn add_short_form(command: Command, (row, flag): (&&'static Row, Flag)) -> Command {
-    let mut help = first_sentence(row.doc).replace('`', "");
+    let mut help = described(&first_sentence(row.doc).replace('`', ""), row.choices);
     if let Some(default) = row.default {
         help.push_str(&format!(" [default: {}]", default.trim_matches('"')));
     }

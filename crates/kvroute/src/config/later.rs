@@ -5,16 +5,12 @@
 
 const LATER: &[&str] = &[
     "server.api_keys_file",
-    "server.trusted",
     "server.admin_token_file",
     "server.tls",
-    "pool.shadow",
     "pool.on_mismatch",
     "pool.on_no_prefill",
     "pool.migrations",
-    "pool.decisions",
     "pool.history",
-    "pool.queue",
     "pool.discovery",
     "cluster",
 ];

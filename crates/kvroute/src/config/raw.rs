@@ -129,7 +129,7 @@ impl RawSection {
             Problem::Rule(format!(
                 "{} is missing; set it to {}",
                 self.path_of(&setting.row),
-                setting.row.expected
+                setting.row.expected()
             ))
         })
     }

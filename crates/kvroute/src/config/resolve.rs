@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 
 use kvroute_core::ModelName;
 use kvroute_metrics::{Metrics, MetricsOptions};
-use kvroute_router::config::{CountMode, IndexConfig, Timeouts, TokenizerSource, WorkerConfig};
+use kvroute_router::config::{
+    CountMode, DecisionsConfig, IndexConfig, QueueConfig, Timeouts, TokenizerSource, WorkerConfig,
+};
 use kvroute_router::{PoolConfig, RouterConfig};
-use kvroute_select::CostWeights;
+use kvroute_select::{CostWeights, PolicyOptions, policy};
 use kvroute_server::ServeConfig;
 
 use super::problem::Problem;
 use super::raw::{RawConfig, RawPool, RawSection};
 use super::setting::Setting;
 use super::settings as key;
-use super::value::{Timeout, Weight};
+use super::value::{SessionMode, Timeout, Weight};
 
 /// Resolves everything, or names the first rule that is broken.
 pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
@@ -22,6 +24,7 @@ pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
     let config = ServeConfig {
         listen: root.get(&key::SERVER_LISTEN)?,
         admin_listen: root.get(&key::SERVER_ADMIN_LISTEN)?,
+        trusted: root.get(&key::SERVER_TRUSTED)?.0,
         max_body: root.get(&key::SERVER_MAX_BODY)?.0,
         drain: root.get(&key::SERVER_DRAIN)?,
         metrics: metrics(root)?,
@@ -37,6 +40,7 @@ pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
         )));
     }
     check_pools(raw, &config.router.pools)?;
+    check_direct(raw, &config)?;
     Ok(config)
 }
 
@@ -57,11 +61,16 @@ fn pool(raw: &RawPool) -> Result<PoolConfig, Problem> {
         aliases: section.get(&key::POOL_ALIASES)?,
         tokenizer: tokenizer(section)?,
         policy: section.get(&key::POOL_POLICY)?.0,
+        policy_options: policy_options(section)?,
+        shadow: section.get(&key::POOL_SHADOW)?.0,
         weights: weights(section)?,
         block_size: section.get(&key::POOL_BLOCK_SIZE)?.0,
         observe: section.get(&key::POOL_OBSERVE)?,
         count: section.get(&key::POOL_COUNT)?,
         index: index(section)?,
+        queue: queue(section)?,
+        decisions: decisions(section)?,
+        engine_load: section.get(&key::POOL_ENGINE_LOAD)?.0,
         timeouts: timeouts(section)?,
         workers: raw.workers.iter().map(worker).collect::<Result<_, _>>()?,
     };
@@ -71,6 +80,7 @@ fn pool(raw: &RawPool) -> Result<PoolConfig, Problem> {
             section.path()
         )));
     }
+    check_shadow(section, &config)?;
     check_count(section, &config)?;
     Ok(config)
 }
@@ -96,8 +106,33 @@ fn weights(section: &RawSection) -> Result<CostWeights, Problem> {
         device: weight(&key::POOL_KV_DEVICE_WEIGHT)?,
         host: weight(&key::POOL_KV_HOST_WEIGHT)?,
         disk: weight(&key::POOL_KV_DISK_WEIGHT)?,
+        decode: weight(&key::POOL_KV_DECODE_WEIGHT)?,
         request: weight(&key::POOL_KV_REQUEST_WEIGHT)?,
+        recent: weight(&key::POOL_KV_RECENT_WEIGHT)?,
         temperature: weight(&key::POOL_KV_TEMPERATURE)?,
+    })
+}
+
+fn policy_options(section: &RawSection) -> Result<PolicyOptions, Problem> {
+    Ok(PolicyOptions {
+        session_ttl: section.get(&key::POOL_STICKY_TTL)?.0,
+        hard_sessions: section.get(&key::POOL_STICKY_MODE)? == SessionMode::Hard,
+    })
+}
+
+fn queue(section: &RawSection) -> Result<QueueConfig, Problem> {
+    Ok(QueueConfig {
+        limit: section.get(&key::POOL_QUEUE_LIMIT)?.0,
+        timeout: section.get(&key::POOL_QUEUE_TIMEOUT)?.0,
+        threshold: section.get(&key::POOL_QUEUE_THRESHOLD)?,
+        order: section.get(&key::POOL_QUEUE_ORDER)?,
+    })
+}
+
+fn decisions(section: &RawSection) -> Result<DecisionsConfig, Problem> {
+    Ok(DecisionsConfig {
+        sample: section.get(&key::POOL_DECISIONS_SAMPLE)?.0,
+        candidates: section.get(&key::POOL_DECISIONS_CANDIDATES)?.0,
     })
 }
 
@@ -147,15 +182,30 @@ fn worker(section: &RawSection) -> Result<WorkerConfig, Problem> {
     })
 }
 
+/// Beside itself a policy would only compute everything twice.
+fn check_shadow(section: &RawSection, pool: &PoolConfig) -> Result<(), Problem> {
+    let live = &pool.policy;
+    if !pool.shadow.contains(live) {
+        return Ok(());
+    }
+    Err(Problem::Rule(format!(
+        "{} names \"{live}\", which is the pool's own policy already; take it out of the list",
+        section.path_of(&key::POOL_SHADOW.row)
+    )))
+}
+
 /// `count = "off"` knows no prompt, so nothing that looks prompts up can stand beside it.
 fn check_count(section: &RawSection, pool: &PoolConfig) -> Result<(), Problem> {
     if pool.count == CountMode::Exact {
         return Ok(());
     }
     let count = section.path_of(&key::POOL_COUNT.row);
-    if pool.policy == "kv" {
+    let needs_tokens =
+        policy::by_name(&pool.policy, &pool.policy_options).is_ok_and(|policy| policy.uses_index());
+    if needs_tokens {
         return Err(Problem::Rule(format!(
-            "{count} is \"off\", but policy \"kv\" needs the prompt's tokens; choose another policy or \"exact\""
+            "{count} is \"off\", but policy \"{}\" needs the prompt's tokens; choose another policy or \"exact\"",
+            pool.policy
         )));
     }
     if pool.observe {
@@ -163,7 +213,28 @@ fn check_count(section: &RawSection, pool: &PoolConfig) -> Result<(), Problem> {
             "{count} is \"off\", but observe needs the prompt's tokens; set observe to false or count to \"exact\""
         )));
     }
+    if !pool.shadow.is_empty() {
+        return Err(Problem::Rule(format!(
+            "{count} is \"off\", but shadow needs the prompt's tokens; set shadow to [] or count to \"exact\""
+        )));
+    }
     Ok(())
+}
+
+/// Where nobody is trusted, nobody can name a worker.
+fn check_direct(raw: &RawConfig, config: &ServeConfig) -> Result<(), Problem> {
+    if !config.trusted.is_empty() {
+        return Ok(());
+    }
+    let pools = config.router.pools.iter().zip(&raw.pools);
+    match pools.into_iter().find(|(pool, _)| pool.policy == "direct") {
+        None => Ok(()),
+        Some((_, raw_pool)) => Err(Problem::Rule(format!(
+            "{} is \"direct\", which sends a request only where a trusted caller says, and server.trusted names no \
+             caller: every request would be refused; set server.trusted to their networks or choose another policy",
+            raw_pool.section.path_of(&key::POOL_POLICY.row)
+        ))),
+    }
 }
 
 /// Rules between pools: a request finds one pool by its model, a worker belongs to one pool.

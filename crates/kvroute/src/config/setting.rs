@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::value::SettingType;
+use super::value::{SettingType, described};
 
 /// A setting without its type: what parsing, hints, flags and documentation need.
 #[derive(Debug)]
@@ -17,8 +17,10 @@ pub(crate) struct Row {
     pub(crate) flag: Option<Flag>,
     /// Environment variable of the public Dynamo router with the same meaning.
     pub(crate) dyn_env: Option<&'static str>,
-    /// What values look like.
-    pub(crate) expected: &'static str,
+    /// What values look like, without the choices.
+    expected: &'static str,
+    /// All words that values consist of, where another part of the program names them.
+    pub(crate) choices: &'static [&'static str],
     /// Whether a value is of the type; the error says what else is wrong with it.
     pub(crate) check: fn(&toml::Value) -> Result<(), String>,
     /// The value that a text of the environment or the command line means.
@@ -52,6 +54,7 @@ impl<T: SettingType> Setting<T> {
             flag: None,
             dyn_env: None,
             expected: T::EXPECTED,
+            choices: T::CHOICES,
             check: |value| T::read(value).map(drop),
             from_text: T::from_text,
         };
@@ -80,6 +83,11 @@ impl Row {
     /// The environment variable that sets the key: its path joined by `_`.
     pub(crate) fn env(&self) -> String {
         format!("KVROUTE_{}", self.key.replace('.', "_").to_uppercase())
+    }
+
+    /// What values look like.
+    pub(crate) fn expected(&self) -> String {
+        described(self.expected, self.choices)
     }
 
     /// True for keys of `[[pool.worker]]`, which only the file and `--worker` can set.

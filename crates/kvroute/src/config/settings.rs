@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kvroute_core::BlockSize;
-use kvroute_router::config::{CountMode, EventEndpoint, IndexSource, TokenizerSource};
+use kvroute_router::config::{BusyThreshold, CountMode, EventEndpoint, IndexSource, TokenizerSource};
+use kvroute_select::QueueOrder;
 
 use super::setting::{Row, Setting};
 use super::value::{
-    Auto, ByteSize, FilePath, IndexBytes, MetricPrefix, Name, PolicyName, ReplayEndpoint, Role, Timeout,
-    Weight, WorkerUrl,
+    Auto, ByteSize, FilePath, IndexBytes, Interval, MetricPrefix, Name, Networks, PolicyName, PolicyNames,
+    QueueLimit, RecordedCandidates, ReplayEndpoint, Role, SessionMode, Share, Timeout, Weight, WorkerUrl,
 };
 
 macro_rules! settings {
@@ -33,6 +34,10 @@ settings! {
     SERVER_LISTEN: SocketAddr = "server.listen".default("\"127.0.0.1:8080\"").flag("listen", "ADDRESS");
     /// Address of the admin plane, with metrics and workers. Keep it away from clients.
     SERVER_ADMIN_LISTEN: SocketAddr = "server.admin_listen".default("\"127.0.0.1:9090\"").flag("admin-listen", "ADDRESS");
+    /// Callers that may steer a request, by `x-kvroute-worker` and `x-kvroute-override`, and that are told where it
+    /// went. They are known by the address of their connection, never by a header. IPv4 addresses in IPv6 form count
+    /// as IPv4.
+    SERVER_TRUSTED: Networks = "server.trusted".default("[]");
     /// Largest request body; a larger one gets 413.
     SERVER_MAX_BODY: ByteSize = "server.max_body".default("\"32MiB\"");
     /// How long running streams may finish after SIGTERM or Ctrl-C.
@@ -45,8 +50,11 @@ settings! {
     /// Model folder with `tokenizer.json`; `engine` lets the workers tokenize. The chat template lies beside it. A
     /// relative path is looked up where the router runs.
     POOL_TOKENIZER: TokenizerSource = "pool.tokenizer".default("\"engine\"").flag("tokenizer", "PATH");
-    /// How a worker is picked: `kv`, `round-robin`, `random` or `least-loaded`.
+    /// How a worker is picked.
     POOL_POLICY: PolicyName = "pool.policy".default("\"kv\"").flag("policy", "NAME");
+    /// Further policies that are asked for every request and never followed, to see what each would have found cached.
+    /// Only with `count = "exact"`.
+    POOL_SHADOW: PolicyNames = "pool.shadow".default("[]");
     /// Tokens in a KV block. `"auto"` learns it from the engines; a number that they contradict is an error.
     POOL_BLOCK_SIZE: Auto<BlockSize> = "pool.block_size".default("\"auto\"");
     /// Look up the cached prefixes beside a policy that does not need them, to see what `kv` would save.
@@ -54,6 +62,9 @@ settings! {
     /// Whether prompts are tokenized and counted. `"off"` only with a policy other than `kv` and without
     /// `observe`.
     POOL_COUNT: CountMode = "pool.count".default("\"exact\"");
+    /// How often the workers are asked for the load that they have from elsewhere. `"off"`: what this router placed is
+    /// all that counts.
+    POOL_ENGINE_LOAD: Interval = "pool.engine_load".default("\"off\"");
     /// What the index of cached prefixes may occupy at most. What does not fit pushes out what was not asked for
     /// the longest.
     POOL_INDEX_BYTES: IndexBytes = "pool.index.bytes".default("\"1GiB\"");
@@ -81,10 +92,34 @@ settings! {
     POOL_KV_HOST_WEIGHT: Weight = "pool.kv.host_weight".default("0.75");
     /// Credit of a cached block on disk.
     POOL_KV_DISK_WEIGHT: Weight = "pool.kv.disk_weight".default("0.25");
+    /// Weight of a token of context that running requests read at every step, against one that is to be computed.
+    POOL_KV_DECODE_WEIGHT: Weight = "pool.kv.decode_weight".default("0.03");
     /// Cost of each request in flight, in blocks.
     POOL_KV_REQUEST_WEIGHT: Weight = "pool.kv.request_weight".default("0.0");
+    /// Weight of what a worker was given lately beyond its fair share, so that requests with pauses between them spread.
+    POOL_KV_RECENT_WEIGHT: Weight = "pool.kv.recent_weight".default("1.0");
     /// 0 picks the lowest cost; above, workers are sampled by cost, the more evenly the higher it is.
     POOL_KV_TEMPERATURE: Weight = "pool.kv.temperature".default("0.0");
+    /// How long policy `sticky` keeps a session on its worker while it sends nothing.
+    POOL_STICKY_TTL: Timeout = "pool.sticky.ttl".default("\"1h\"");
+    /// What a session of policy `sticky` does while its worker cannot be used: `"soft"` moves to another one, `"hard"`
+    /// waits.
+    POOL_STICKY_MODE: SessionMode = "pool.sticky.mode".default("\"soft\"");
+    /// Requests that may wait at once while every worker is busy; one more gets 429. 0 lets nobody wait.
+    POOL_QUEUE_LIMIT: QueueLimit = "pool.queue.limit".default("1000");
+    /// How long a request may wait for a worker that is not busy, or for the first worker; then it gets 503.
+    POOL_QUEUE_TIMEOUT: Timeout = "pool.queue.timeout".default("\"30s\"");
+    /// Prompt tokens placed on a worker and not computed yet above which it is busy. `"auto"` makes it of what the
+    /// engine computes in a step; `"off"`: no worker is ever busy.
+    POOL_QUEUE_THRESHOLD: BusyThreshold = "pool.queue.threshold".default("\"auto\"");
+    /// Who of those with the same priority is next: `"fcfs"` whoever came first, `"shortest-prefill"` whoever has the
+    /// fewest tokens to compute among those who came at about the same time.
+    POOL_QUEUE_ORDER: QueueOrder = "pool.queue.order".default("\"fcfs\"");
+    /// Share of the decisions that are kept for a while, to be asked for under `/api/decisions`.
+    POOL_DECISIONS_SAMPLE: Share = "pool.decisions.sample".default("1.0");
+    /// Workers that are kept of each decision: the picked one, the one with the longest cached prefix, then the
+    /// cheapest.
+    POOL_DECISIONS_CANDIDATES: RecordedCandidates = "pool.decisions.candidates".default("8");
 
     /// Base address of an engine, such as `http://10.0.0.1:8000`; without `/v1`. Required.
     WORKER_URL: WorkerUrl = "pool.worker.url";

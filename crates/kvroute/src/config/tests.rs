@@ -6,14 +6,16 @@ use kvroute_core::BlockSize;
 use kvroute_metrics::MetricsOptions;
 use kvroute_router::PoolConfig;
 use kvroute_router::config::{
-    CountMode, EventEndpoint, IndexConfig, IndexSource, Timeouts, TokenizerSource, WorkerConfig,
+    BusyThreshold, CountMode, DecisionsConfig, EventEndpoint, TokenizerSource, WorkerConfig,
 };
-use kvroute_select::CostWeights;
+use kvroute_select::{CostWeights, policy};
 use kvroute_zmtp::Endpoint;
 use tempfile::NamedTempFile;
 
 use super::settings::ROWS;
 use super::*;
+
+mod pool;
 
 const WORKER: &str = "[[pool]]\n[[pool.worker]]\nurl = \"http://10.0.0.1:8000\"\n";
 
@@ -57,25 +59,10 @@ fn nothing_but_a_worker_gives_the_documented_defaults() {
     let config = loaded.config;
     assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
     assert_eq!(config.admin_listen.to_string(), "127.0.0.1:9090");
+    assert_eq!(config.trusted, []);
     assert_eq!(config.max_body, 32 << 20);
     assert_eq!(config.drain, Duration::from_secs(30));
     assert_eq!(config.metrics, MetricsOptions::default());
-    let expected = PoolConfig::of_workers(vec![WorkerConfig::at("http://10.0.0.1:8000")]);
-    let pool = pool(&config);
-    assert_eq!(pool.workers, expected.workers);
-    assert_eq!(pool.weights, CostWeights::default());
-    assert_eq!(pool.timeouts, Timeouts::default());
-    assert_eq!(
-        (&pool.model, &pool.tokenizer, &pool.policy, pool.block_size, pool.observe, pool.count),
-        (
-            &expected.model,
-            &expected.tokenizer,
-            &expected.policy,
-            expected.block_size,
-            expected.observe,
-            expected.count
-        )
-    );
 }
 
 #[test]
@@ -86,6 +73,7 @@ fn every_key_of_the_file_arrives() {
         [server]
         listen = "0.0.0.0:1"
         admin_listen = "[::1]:2"
+        trusted = ["127.0.0.1", "fd00::/8"]
         max_body = "1MiB"
         drain = "2m"
         [[pool]]
@@ -103,6 +91,8 @@ fn every_key_of_the_file_arrives() {
         host_weight = 0.8
         disk_weight = 0.7
         request_weight = 0.6
+        decode_weight = 0.4
+        recent_weight = 0.3
         temperature = 0.5
         [[pool.worker]]
         url = "http://a:1"
@@ -121,6 +111,7 @@ fn every_key_of_the_file_arrives() {
     );
     let config = config(&text);
     assert_eq!((config.listen.port(), config.admin_listen.port()), (1, 2));
+    assert_eq!(config.trusted, ["127.0.0.1/32".parse().unwrap(), "fd00::/8".parse().unwrap()]);
     assert_eq!((config.max_body, config.drain), (1 << 20, Duration::from_secs(120)));
     assert_eq!(config.metrics.prefix, "acme");
     assert_eq!(config.metrics.const_labels.get("router_id").unwrap(), "r1");
@@ -131,10 +122,17 @@ fn every_key_of_the_file_arrives() {
     assert_eq!((pool.policy.as_str(), pool.observe, pool.count), ("least-loaded", true, CountMode::Exact));
     assert_eq!(pool.block_size, Some(BlockSize::new(32).unwrap()));
     assert_eq!(pool.timeouts.total, Duration::from_secs(4 * 3600));
-    assert_eq!(
-        pool.weights,
-        CostWeights { prefill_scale: 2.0, device: 0.9, host: 0.8, disk: 0.7, request: 0.6, temperature: 0.5 }
-    );
+    let weights = CostWeights {
+        prefill_scale: 2.0,
+        device: 0.9,
+        host: 0.8,
+        disk: 0.7,
+        decode: 0.4,
+        request: 0.6,
+        recent: 0.3,
+        temperature: 0.5,
+    };
+    assert_eq!(pool.weights, weights);
     assert_eq!(
         pool.workers[0],
         WorkerConfig {
@@ -195,6 +193,20 @@ fn values_of_every_kind_can_be_written_as_text() {
         "pool.block_size=64",
         "--set",
         "server.max_body=2KiB",
+        "--set",
+        "server.trusted=10.0.0.0/8, ::1",
+        "--set",
+        "pool.shadow=random,sticky",
+        "--set",
+        "pool.queue.limit=7",
+        "--set",
+        "pool.queue.threshold=off",
+        "--set",
+        "pool.decisions.sample=0.25",
+        "--set",
+        "pool.decisions.candidates=64",
+        "--set",
+        "pool.engine_load=off",
     ];
     let config = load_all(WORKER, &[], &words).unwrap().config;
     assert_eq!(pool(&config).aliases, ["a", "b"]);
@@ -202,6 +214,11 @@ fn values_of_every_kind_can_be_written_as_text() {
     assert!(pool(&config).observe);
     assert_eq!(pool(&config).block_size, Some(BlockSize::new(64).unwrap()));
     assert_eq!(config.max_body, 2048);
+    assert_eq!(config.trusted, ["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()]);
+    assert_eq!(pool(&config).shadow, ["random", "sticky"]);
+    assert_eq!((pool(&config).queue.limit, pool(&config).queue.threshold), (7, BusyThreshold::Off));
+    assert_eq!(pool(&config).decisions, DecisionsConfig { sample: 0.25, candidates: 64 });
+    assert_eq!(pool(&config).engine_load, None);
     let toml = ["--set", "pool.aliases=[\"a,b\"]", "--set", "metrics.const_labels={ x = \"a,b\" }"];
     let config = load_all(WORKER, &[], &toml).unwrap().config;
     assert_eq!(pool(&config).aliases, ["a,b"]);
@@ -240,57 +257,20 @@ fn all_problems_of_a_file_are_named_at_once() {
 }
 
 #[test]
-fn the_index_keys_reach_the_pool() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("index.snap");
-    let text = format!(
-        "{WORKER}[pool.index]\nbytes = \"64MiB\"\nsource = \"remembered\"\nttl = \"5s\"\nsnapshot = {file:?}\n"
-    );
-    let config = config(&text);
-    let expected = IndexConfig {
-        bytes: 64 << 20,
-        source: IndexSource::Remembered,
-        ttl: Duration::from_secs(5),
-        snapshot: Some(file),
-    };
-    assert_eq!(pool(&config).index, expected);
-}
-
-#[test]
-fn a_snapshot_must_have_a_folder_and_one_owner() {
-    let error = load_all(&format!("{WORKER}[pool.index]\nsnapshot = \"/no/such/folder/index\"\n"), &[], &[]);
-    let text = error.unwrap_err().to_string();
-    assert!(text.contains("pool[0].index.snapshot") && text.contains("which is no folder"), "{text}");
-    let pool = |port: u16| {
-        format!(
-            "[[pool]]\nindex = {{ snapshot = \"twin.snap\" }}\n[[pool.worker]]\nurl = \"http://h:{port}\"\n"
-        )
-    };
-    let text = load_all(&(pool(1) + &pool(2)), &[], &[]).unwrap_err().to_string();
-    assert!(text.contains("pool[0]") && text.contains("pool[1]") && text.contains("its own file"), "{text}");
-}
-
-#[test]
-fn an_index_too_small_to_work_is_refused() {
-    let text = problems("[[pool]]\nindex = { bytes = \"1MiB\" }\n");
-    assert!(
-        text.starts_with("pool[0].index.bytes is \"1MiB\"; expected a size")
-            && text.contains("at least 16MiB")
-    );
-}
-
-#[test]
 fn keys_of_later_versions_are_refused_as_such() {
     for (key, text) in [
         ("server.tls", "[server]\ntls = { cert = \"c\" }\n"),
         ("pool[0].history", "[[pool]]\n[pool.history]\nenabled = true\n"),
-        ("pool[0].shadow", "[[pool]]\nshadow = []\n"),
+        ("pool[0].on_mismatch", "[[pool]]\non_mismatch = \"engine\"\n"),
         ("cluster", "[cluster]\nnats = \"nats://a\"\n"),
     ] {
         assert_eq!(problems(text), format!("{key}: not available in this version; remove the key"));
     }
-    let error = load_all(WORKER, &[("KVROUTE_POOL_QUEUE_LIMIT", "9")], &[]).unwrap_err();
-    assert_eq!(error.to_string(), "KVROUTE_POOL_QUEUE_LIMIT: not available in this version; remove the key");
+    let error = load_all(WORKER, &[("KVROUTE_POOL_HISTORY_BYTES", "9")], &[]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "KVROUTE_POOL_HISTORY_BYTES: not available in this version; remove the key"
+    );
     let error = load_all(WORKER, &[], &["--set", "pool.migrations=1"]).unwrap_err();
     assert_eq!(error.to_string(), "pool.migrations: not available in this version; remove the key");
 }
@@ -307,8 +287,10 @@ fn a_wrong_value_is_named_with_its_key_its_source_and_what_is_right() {
     );
     assert_eq!(
         problems("[[pool]]\npolicy = \"round-robbin\"\n"),
-        "pool[0].policy is \"round-robbin\"; expected a policy: kv, round-robin, random or least-loaded; \
-         did you mean \"round-robin\"? (file FILE)"
+        format!(
+            "pool[0].policy is \"round-robbin\"; expected the name of a policy: {}; did you mean \"round-robin\"? (file FILE)",
+            policy::NAMES.join(", ")
+        )
     );
     let error = load_all(WORKER, &[("KVROUTE_SERVER_MAX_BODY", "much")], &[]).unwrap_err().to_string();
     assert!(error.starts_with("server.max_body is \"much\"; expected a size such as \"32MiB\""), "{error}");
@@ -370,6 +352,12 @@ fn rules_over_several_keys_name_them_and_the_remedy() {
     let observed = named("count = \"off\"\npolicy = \"random\"\nobserve = true", "a");
     assert!(problems(&observed).contains("observe needs the prompt's tokens"));
     assert!(problems(&named("tokenizer = \"/absent\"", "a")).contains("which does not exist"));
+    let shadowed = named("count = \"off\"\npolicy = \"random\"\nshadow = [\"round-robin\"]", "a");
+    assert!(problems(&shadowed).contains("shadow needs the prompt's tokens; set shadow to []"));
+    assert_eq!(
+        problems(&named("policy = \"random\"\nshadow = [\"kv\", \"random\"]", "a")),
+        "pool[0].shadow names \"random\", which is the pool's own policy already; take it out of the list"
+    );
     let same = format!("[server]\nlisten = \"127.0.0.1:9090\"\n{WORKER}");
     assert!(problems(&same).starts_with("server.listen and server.admin_listen are both 127.0.0.1:9090"));
     let clash = format!("{WORKER}[metrics]\nconst_labels = {{ model = \"x\" }}\n");

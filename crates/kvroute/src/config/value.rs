@@ -1,21 +1,30 @@
 //! Types of settings: how a value is read from TOML, and from a text of the environment or the command line.
 
 mod engine;
+mod network;
 mod number;
+mod policy;
+mod queue;
 mod text;
 mod worker_url;
 
 use std::collections::BTreeMap;
 
 pub(crate) use engine::{ReplayEndpoint, Role};
-pub(crate) use number::{Auto, ByteSize, IndexBytes, Timeout, Weight, parse_duration};
-pub(crate) use text::{FilePath, MetricPrefix, Name, PolicyName};
+pub(crate) use network::Networks;
+pub(crate) use number::{Auto, ByteSize, IndexBytes, Interval, Share, Timeout, Weight, parse_duration};
+pub(crate) use policy::{PolicyName, PolicyNames, SessionMode};
+pub(crate) use queue::{QueueLimit, RecordedCandidates};
+pub(crate) use text::{FilePath, MetricPrefix, Name};
 pub(crate) use worker_url::WorkerUrl;
 
 /// A type that a setting can have.
 pub(crate) trait SettingType: Sized {
     /// What values look like, for errors and documentation.
     const EXPECTED: &'static str;
+
+    /// All words that values consist of, where another part of the program names them.
+    const CHOICES: &'static [&'static str] = &[];
 
     /// Reads a value; the error says what was expected.
     fn read(value: &toml::Value) -> Result<Self, String>;
@@ -28,7 +37,15 @@ pub(crate) trait SettingType: Sized {
 
 /// The error of a value of another type.
 fn expected<T: SettingType>() -> String {
-    T::EXPECTED.to_owned()
+    described(T::EXPECTED, T::CHOICES)
+}
+
+/// What values look like, and the words that they consist of.
+pub(crate) fn described(expected: &str, choices: &[&str]) -> String {
+    match choices {
+        [] => expected.to_owned(),
+        choices => format!("{expected}: {}", choices.join(", ")),
+    }
 }
 
 impl SettingType for bool {

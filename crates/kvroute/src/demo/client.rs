@@ -1,24 +1,21 @@
-//! A small HTTP client: what the demo asks of the router and of its engines.
+//! What the demo asks of the router and of its engines.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, header};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use http::{Method, StatusCode};
+use http_body_util::BodyExt;
 use kvroute_openai::Endpoint;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::sse::AnswerReader;
+use crate::http_client::{HttpClient, collect};
 
-/// Keeps connections open between requests. Cheap to clone.
+/// A client of router and engines. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    http: legacy::Client<HttpConnector, Full<Bytes>>,
+    http: HttpClient,
 }
 
 /// A streamed answer that came to its end.
@@ -33,15 +30,13 @@ pub(crate) struct Answer {
 
 impl Client {
     pub(crate) fn new() -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        Self { http: legacy::Client::builder(TokioExecutor::new()).build(connector) }
+        Self { http: HttpClient::new() }
     }
 
     /// Sends a request for a stream and reads it to the end.
     pub(crate) async fn stream(&self, base: &str, endpoint: Endpoint, body: Bytes) -> Result<Answer, String> {
         let sent_at = Instant::now();
-        let response = self.send(Method::POST, &format!("{base}{}", endpoint.path()), body).await?;
+        let response = self.http.send(Method::POST, &format!("{base}{}", endpoint.path()), body).await?;
         let status = response.status();
         let mut body = response.into_body();
         if status != StatusCode::OK {
@@ -61,9 +56,7 @@ impl Client {
 
     /// The body of a `GET` that succeeds.
     pub(crate) async fn get(&self, url: &str) -> Result<Bytes, String> {
-        let response = self.send(Method::GET, url, Bytes::new()).await?;
-        let status = response.status();
-        let body = collect(response.into_body()).await?;
+        let (status, body) = self.http.ask(Method::GET, url, Bytes::new()).await?;
         if status == StatusCode::OK { Ok(body) } else { Err(format!("{url}: {status}")) }
     }
 
@@ -71,19 +64,4 @@ impl Client {
     pub(crate) async fn get_json<T: DeserializeOwned>(&self, url: &str) -> Result<T, String> {
         serde_json::from_slice(&self.get(url).await?).map_err(|error| format!("{url}: {error}"))
     }
-
-    async fn send(&self, method: Method, url: &str, body: Bytes) -> Result<http::Response<Incoming>, String> {
-        let request = Request::builder()
-            .method(method)
-            .uri(url)
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(body))
-            .map_err(|error| format!("{url}: {error}"))?;
-        self.http.request(request).await.map_err(|error| format!("{url}: {error}"))
-    }
-}
-
-async fn collect(body: Incoming) -> Result<Bytes, String> {
-    let collected = body.collect().await.map_err(|error| format!("the response broke: {error}"))?;
-    Ok(collected.to_bytes())
 }

@@ -171,6 +171,7 @@ fn router_config(
     ServeConfig {
         listen: FREE_PORT,
         admin_listen: FREE_PORT,
+        trusted: Vec::new(),
         max_body: MAX_BODY,
         drain: DRAIN,
         metrics: MetricsOptions::default(),

@@ -72,7 +72,8 @@ impl Plan {
     /// Checks the flags and makes the workload. Prompts of a trace are drawn from `ids`.
     pub(crate) fn new(flags: &DemoFlags, ids: TokenRange) -> Result<Self, Failure> {
         for name in &flags.policies {
-            policy::by_name(name).map_err(|error| Failure::Usage(format!("--policy: {error}")))?;
+            policy::by_name(name, &policy::PolicyOptions::default())
+                .map_err(|error| Failure::Usage(format!("--policy: {error}")))?;
         }
         match &flags.trace {
             Some(path) => Self::of_trace(flags, path, ids),

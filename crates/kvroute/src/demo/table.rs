@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::outcome::Outcome;
+use crate::numbers::{count, thousands};
 
 /// Width of the row names, and least width of a column.
 const NAME_WIDTH: usize = 38;
@@ -67,23 +68,6 @@ pub(crate) fn saving(outcomes: &[Outcome]) -> Option<String> {
     }
     line.push('.');
     Some(line)
-}
-
-fn count(tokens: Option<u64>) -> String {
-    tokens.map_or_else(|| "-".to_owned(), thousands)
-}
-
-/// Digits in groups of three.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 fn percent(share: Option<f64>) -> String {

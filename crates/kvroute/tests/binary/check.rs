@@ -36,13 +36,27 @@ fn a_good_file_is_summed_up() {
 }
 
 #[test]
+fn who_is_trusted_and_what_is_asked_beside_the_policy_is_summed_up_too() {
+    let file = file(
+        "[server]\ntrusted = [\"127.0.0.1\", \"fd00::/8\"]\n[[pool]]\nmodel = \"m\"\nshadow = [\"random\", \"sticky\"]\n\
+         [[pool.worker]]\nurl = \"http://a:1\"\n",
+    );
+    assert_eq!(
+        stdout(&["check", file.path().to_str().unwrap()]),
+        "ok: data plane 127.0.0.1:8080, admin plane 127.0.0.1:9090\n\
+         trusted callers: 127.0.0.1/32, fd00::/8\n\
+         pool m: policy kv (beside it random, sticky), 1 workers\n"
+    );
+}
+
+#[test]
 fn each_problem_is_a_line_of_its_own() {
     let message = refusal("[[pool]]\nblok_size = 16\npolicy = 3\n");
     let lines: Vec<&str> = message.lines().collect();
     assert_eq!(lines.len(), 2, "{message}");
     assert_eq!(lines[0], "error: unknown key \"pool[0].blok_size\": did you mean \"block_size\"?");
     assert!(
-        lines[1].starts_with("error: pool[0].policy is 3; expected a policy: kv, round-robin"),
+        lines[1].starts_with("error: pool[0].policy is 3; expected the name of a policy: kv, round-robin"),
         "{message}"
     );
 }

@@ -6,7 +6,7 @@ use super::process::{failure, run, stdout};
 const COLUMNS: usize = 80;
 const ROWS: usize = 24;
 
-const COMMANDS: [&str; 5] = ["serve", "demo", "engine", "check", "completions"];
+const COMMANDS: [&str; 6] = ["serve", "demo", "engine", "explain", "check", "completions"];
 
 #[test]
 fn each_help_fits_a_screen() {
@@ -44,6 +44,13 @@ fn wrong_usage_ends_with_2_and_names_what_is_wrong() {
         (vec!["engine", "--flavour", "sglang"], "use vllm"),
         (vec!["engine", "--kv-blocks", "0"], "at least 1 block"),
         (vec!["engine", "--tokenizer", "/absent"], "/absent"),
+        (vec!["explain"], "REQUEST.json"),
+        (vec!["explain", "-", "--id", "d-1"], "--id"),
+        (vec!["explain", "-", "--admin", "router:9090"], "http://127.0.0.1:9090"),
+        (vec!["explain", "-", "--endpoint", "/v1/embeddings"], "/v1/chat/completions"),
+        (vec!["explain", "-", "--header", "x-session-id"], "NAME=VALUE"),
+        (vec!["explain", "/absent.json"], "cannot read request /absent.json"),
+        (vec!["explain", "-"], "the request is not JSON"),
         (vec!["completions", "klingon"], "klingon"),
         (vec!["check", "x", "--log", "=="], "--log"),
     ] {

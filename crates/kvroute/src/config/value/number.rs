@@ -22,6 +22,14 @@ pub(crate) struct Timeout(pub(crate) Duration);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Weight(pub(crate) f64);
 
+/// A part of a whole, 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Share(pub(crate) f64);
+
+/// Time between two questions, or `"off"`: nothing is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interval(pub(crate) Option<Duration>);
+
 /// A value, or `"auto"`: find it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Auto<T>(pub(crate) Option<T>);
@@ -31,6 +39,9 @@ const LEAST_INDEX: usize = 16 << 20;
 
 /// Longest duration: a year. Longer ones are typing errors, and overflow clocks.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+/// Shortest interval: below it the questions would be a load themselves.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Largest weight. Beyond it a term only drowns the others, and sums of them overflow.
 const MOST_WEIGHT: f64 = 1_000_000.0;
@@ -121,17 +132,50 @@ impl SettingType for Weight {
     const EXPECTED: &'static str = "a number between 0 and 1000000";
 
     fn read(value: &toml::Value) -> Result<Self, String> {
-        let number = match value {
-            toml::Value::Integer(number) => Some(*number as f64),
-            toml::Value::Float(number) => Some(*number),
-            _ => None,
-        };
-        let weight = number.filter(|number| (0.0..=MOST_WEIGHT).contains(number));
+        let weight = real(value).filter(|number| (0.0..=MOST_WEIGHT).contains(number));
         weight.map(Self).ok_or_else(expected::<Self>)
     }
 
     fn from_text(text: &str) -> toml::Value {
-        text.parse().map_or_else(|_| toml::Value::String(text.to_owned()), toml::Value::Float)
+        real_or_text(text)
+    }
+}
+
+impl SettingType for Share {
+    const EXPECTED: &'static str = "a number between 0 and 1";
+
+    fn read(value: &toml::Value) -> Result<Self, String> {
+        let share = real(value).filter(|number| (0.0..=1.0).contains(number));
+        share.map(Self).ok_or_else(expected::<Self>)
+    }
+
+    fn from_text(text: &str) -> toml::Value {
+        real_or_text(text)
+    }
+}
+
+fn real(value: &toml::Value) -> Option<f64> {
+    match value {
+        toml::Value::Integer(number) => Some(*number as f64),
+        toml::Value::Float(number) => Some(*number),
+        _ => None,
+    }
+}
+
+fn real_or_text(text: &str) -> toml::Value {
+    text.parse().map_or_else(|_| toml::Value::String(text.to_owned()), toml::Value::Float)
+}
+
+impl SettingType for Interval {
+    const EXPECTED: &'static str =
+        "\"off\" or an interval such as \"5s\" (units ms, s, m, h), at least 100ms";
+
+    fn read(value: &toml::Value) -> Result<Self, String> {
+        if value.as_str() == Some("off") {
+            return Ok(Self(None));
+        }
+        let interval = Duration::read(value).ok().filter(|interval| *interval >= SHORTEST_INTERVAL);
+        interval.map(|interval| Self(Some(interval))).ok_or_else(expected::<Self>)
     }
 }
 
@@ -169,6 +213,6 @@ fn auto_or_count<T>(value: &toml::Value, check: impl Fn(u32) -> Option<T>) -> Op
     }
 }
 
-fn integer_or_text(text: &str) -> toml::Value {
+pub(super) fn integer_or_text(text: &str) -> toml::Value {
     text.parse().map_or_else(|_| toml::Value::String(text.to_owned()), toml::Value::Integer)
 }

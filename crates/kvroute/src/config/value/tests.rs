@@ -1,8 +1,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use kvroute_core::BlockSize;
-use kvroute_router::config::EventEndpoint;
+use kvroute_core::{BlockSize, Tokens};
+use kvroute_router::config::{BusyThreshold, EventEndpoint};
+use kvroute_select::QueueOrder;
 use kvroute_zmtp::Endpoint;
 use proptest::prelude::*;
 
@@ -45,6 +46,72 @@ fn weights_are_neither_negative_nor_absurd() {
     for text in ["-0.1", "1e308", "1000000.1", "nan", "inf", "many"] {
         assert!(read::<Weight>(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn shares_are_parts_of_a_whole() {
+    assert_eq!(read::<Share>("0.5"), Ok(Share(0.5)));
+    assert_eq!(Share::read(&toml::Value::Integer(1)), Ok(Share(1.0)));
+    for text in ["-0.1", "1.01", "100%", "nan", "all"] {
+        assert!(read::<Share>(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn intervals_are_off_or_long_enough() {
+    assert_eq!(read::<Interval>("off"), Ok(Interval(None)));
+    assert_eq!(read::<Interval>("100ms"), Ok(Interval(Some(Duration::from_millis(100)))));
+    for text in ["99ms", "0s", "5", "on", ""] {
+        assert!(read::<Interval>(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn counts_have_their_bounds() {
+    let limit = |text| read::<QueueLimit>(text).ok().map(|limit| limit.0);
+    assert_eq!((limit("0"), limit("1000000"), limit("1000001")), (Some(0), Some(1_000_000), None));
+    assert_eq!((limit("-1"), limit("1.5"), limit("many")), (None, None, None));
+    let kept = |text| read::<RecordedCandidates>(text).ok().map(|kept| kept.0);
+    assert_eq!((kept("0"), kept("1"), kept("64"), kept("65")), (None, Some(1), Some(64), None));
+}
+
+#[test]
+fn a_threshold_is_a_word_or_tokens() {
+    assert_eq!(read("auto"), Ok(BusyThreshold::Auto));
+    assert_eq!(read("off"), Ok(BusyThreshold::Off));
+    assert_eq!(read("1"), Ok(BusyThreshold::Tokens(Tokens::new(1))));
+    for text in ["0", "-5", "1.5", "never", ""] {
+        assert!(read::<BusyThreshold>(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn every_order_of_the_queue_has_its_word() {
+    for order in QueueOrder::ALL {
+        assert_eq!(read(order.as_str()), Ok(order));
+        assert!(QueueOrder::EXPECTED.contains(order.as_str()), "{}", order.as_str());
+    }
+    assert!(read::<QueueOrder>("lifo").is_err());
+}
+
+#[test]
+fn sessions_are_soft_or_hard() {
+    assert_eq!((read("soft"), read("hard")), (Ok(SessionMode::Soft), Ok(SessionMode::Hard)));
+    assert!(read::<SessionMode>("firm").is_err());
+}
+
+#[test]
+fn an_address_is_a_network_of_one() {
+    let networks = |text| read::<Networks>(text).map(|networks| networks.0);
+    let both = vec!["10.1.2.3/32".parse().unwrap(), "fd00::/8".parse().unwrap()];
+    assert_eq!(networks("10.1.2.3, fd00::/8"), Ok(both.clone()));
+    assert_eq!(networks("[\"10.1.2.3\", \"fd00::/8\"]"), Ok(both));
+    assert_eq!(networks(""), Ok(Vec::new()));
+    assert_eq!(networks("0.0.0.0/0"), Ok(vec!["0.0.0.0/0".parse().unwrap()]));
+    for text in ["10.0.0.0/33", "10.0.0/8", "localhost", "10.0.0.1:80", "fe80::1%eth0", "10.0.0.1/8"] {
+        assert!(networks(text).is_err(), "{text}");
+    }
+    assert!(Networks::read(&toml::Value::String("127.0.0.1".to_owned())).is_err());
 }
 
 #[test]
@@ -172,6 +239,11 @@ proptest! {
         let _ = read::<WorkerUrl>(&text);
         let _ = read::<EventEndpoint>(&text);
         let _ = read::<SocketAddr>(&text);
+        let _ = read::<Networks>(&text);
+        let _ = read::<PolicyNames>(&text);
+        let _ = read::<BusyThreshold>(&text);
+        let _ = read::<Interval>(&text);
+        let _ = read::<Share>(&text);
         let _ = read::<Vec<String>>(&text);
         let _ = read::<std::collections::BTreeMap<String, String>>(&text);
     }

@@ -4,17 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use kvroute_router::config::{CountMode, IndexSource, TokenizerSource};
-use kvroute_select::policy;
 
 use super::{SettingType, expected};
 
 /// A text that is not empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name(pub(crate) String);
-
-/// A policy that exists.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PolicyName(pub(crate) String);
 
 /// The first part of a metric name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,21 +46,6 @@ impl SettingType for IndexSource {
             Some("reported") => Ok(Self::Reported),
             Some("remembered") => Ok(Self::Remembered),
             _ => Err(expected::<Self>()),
-        }
-    }
-}
-
-impl SettingType for PolicyName {
-    const EXPECTED: &'static str = "a policy: kv, round-robin, random or least-loaded";
-
-    fn read(value: &toml::Value) -> Result<Self, String> {
-        let name = value.as_str().ok_or_else(expected::<Self>)?;
-        match policy::by_name(name) {
-            Ok(_) => Ok(Self(name.to_owned())),
-            Err(policy::UnknownPolicy { nearest: Some(nearest), .. }) => {
-                Err(format!("{}; did you mean \"{nearest}\"?", Self::EXPECTED))
-            }
-            Err(_) => Err(expected::<Self>()),
         }
     }
 }

@@ -1,0 +1,43 @@
+//! The prompts of one request as every rank of a pool sees them: ranks may have blocks of different sizes, so a prompt
+//! is hashed once a distinct size.
+
+use crate::{BlockContents, BlockSize, Namespace, PromptBlocks, TokenId};
+
+/// The prompts of one request, cut and hashed by every block size of the pool.
+#[derive(Clone, Debug, Default)]
+pub struct HashedPrompts {
+    by_size: Vec<(BlockSize, Vec<PromptBlocks>)>,
+}
+
+// === impl HashedPrompts ===
+
+impl HashedPrompts {
+    /// Hashes the prompts once for each of `sizes`, which are distinct. Calls `contents_done` between hashing
+    /// the blocks' contents and chaining them, which are timed apart.
+    pub fn new(
+        prompts: &[Vec<TokenId>],
+        sizes: &[BlockSize],
+        namespace: Namespace,
+        contents_done: impl FnOnce(),
+    ) -> Self {
+        let contents_of = |size: BlockSize| {
+            prompts.iter().map(move |tokens| BlockContents::new(tokens, size)).collect::<Vec<_>>()
+        };
+        let contents: Vec<_> = sizes.iter().map(|&size| (size, contents_of(size))).collect();
+        contents_done();
+        let chain = |(size, contents): (BlockSize, Vec<BlockContents>)| {
+            (size, contents.iter().map(|prompt| prompt.chain(namespace)).collect())
+        };
+        Self { by_size: contents.into_iter().map(chain).collect() }
+    }
+
+    /// The prompts as a rank with blocks of that size sees them; empty if they were not hashed for it.
+    pub fn of_size(&self, size: BlockSize) -> &[PromptBlocks] {
+        self.by_size.iter().find(|(known, _)| *known == size).map_or(&[], |(_, blocks)| blocks)
+    }
+
+    /// Each size that the prompts were hashed for, with the prompts.
+    pub fn by_size(&self) -> impl Iterator<Item = (BlockSize, &[PromptBlocks])> {
+        self.by_size.iter().map(|(size, prompts)| (*size, prompts.as_slice()))
+    }
+}

@@ -1,0 +1,30 @@
+//! Policies that are asked beside the one of the pool and obeyed by nobody.
+
+use super::{Kind, Label, MODEL, Row, Values};
+
+const POLICY: Label = Label { name: "policy", values: Values::NameOf("policy that was only asked") };
+
+pub(crate) const SHADOW_SELECTED: Row = Row {
+    name: "kvroute_shadow_selected_cached_tokens_total",
+    kind: Kind::Counter,
+    labels: &[MODEL, POLICY],
+    buckets: &[],
+    unit: "tokens",
+    help: "Cached prefix on the worker rank that a shadow policy would have picked",
+    moves: "at selection, where prompts are counted and an index is asked",
+    act: "divided by the shadow's compared input: the share it would have found, beside the pool's own; the cache is \
+          the one that the pool's policy filled, so a shadow that gathers prompts looks worse than it is",
+    differs: "",
+};
+
+pub(crate) const SHADOW_INPUT: Row = Row {
+    name: "kvroute_shadow_compared_input_tokens_total",
+    kind: Kind::Counter,
+    labels: &[MODEL, POLICY],
+    buckets: &[],
+    unit: "tokens",
+    help: "Input tokens of the selections that a shadow policy was asked about",
+    moves: "together with the shadow's selected cached tokens",
+    act: "the base of the shadow's share: never divide by the pool's own input, which counts other selections too",
+    differs: "",
+};

@@ -1,0 +1,103 @@
+//! Asking leaves no trace.
+
+use std::collections::BTreeMap;
+
+use kvroute_select::policy;
+use kvroute_testkit::Fleet;
+use serde_json::{Value, json};
+
+use super::fleet::{PROMPT, advice, ask, completion, listed, serve, start};
+
+/// Every sample by its name and labels, but for what the process itself and the time of decisions are about.
+async fn samples(fleet: &Fleet) -> BTreeMap<String, String> {
+    let text = fleet.client.get(&fleet.admin("/metrics")).await.text();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let counted = lines.filter(|line| !line.starts_with("process_") && !line.contains("_overhead_"));
+    let pairs = counted.filter_map(|line| line.rsplit_once(' '));
+    pairs.map(|(series, value)| (series.to_owned(), value.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn no_metric_moves_for_a_question() {
+    // The one that is left out takes no request without a pin.
+    for policy in policy::NAMES.iter().copied().filter(|policy| *policy != "direct") {
+        let fleet = start(3, policy).await;
+        let before = samples(&fleet).await;
+        for number in 0..20 {
+            advice(&fleet, &format!("{PROMPT}{number}")).await;
+        }
+        assert_eq!(samples(&fleet).await, before, "{policy}");
+        assert_eq!(listed(&fleet, "").await, Vec::<Value>::new(), "{policy}");
+        for engine in &fleet.engines {
+            let stats = fleet.client.get(&format!("{}/stats", engine.url())).await.json();
+            assert_eq!(stats["requests"], 0, "{policy}");
+        }
+
+        serve(&fleet, PROMPT).await;
+        assert_ne!(samples(&fleet).await, before, "a request that is served does move them");
+        assert_eq!(listed(&fleet, "").await.len(), 1);
+        fleet.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn the_next_turn_stays_the_next_turn() {
+    let fleet = start(3, "round-robin").await;
+    serve(&fleet, PROMPT).await;
+    let next = advice(&fleet, PROMPT).await["worker_id"].clone();
+    for _ in 0..5 {
+        assert_eq!(advice(&fleet, PROMPT).await["worker_id"], next);
+    }
+    serve(&fleet, PROMPT).await;
+    let served = listed(&fleet, "").await;
+    assert_eq!(served[0]["worker_id"], next);
+    assert_ne!(served[0]["worker_id"], served[1]["worker_id"], "turns are taken");
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn questions_use_up_no_random_number() {
+    let fleet = start(3, "random").await;
+    let mut workers = Vec::new();
+    for number in 0..12 {
+        let mut advised = Value::Null;
+        for _ in 0..=number % 3 {
+            advised = advice(&fleet, PROMPT).await["worker_id"].clone();
+        }
+        serve(&fleet, PROMPT).await;
+        let served = listed(&fleet, "?limit=1").await[0]["worker_id"].clone();
+        assert_eq!(served, advised, "request {number} goes where it was said to go");
+        workers.push(served);
+    }
+    workers.dedup();
+    assert!(workers.len() > 1, "always the same worker proves nothing");
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_teaches_and_books_nothing() {
+    let fleet = start(2, "kv").await;
+    let first = advice(&fleet, PROMPT).await;
+    let second = advice(&fleet, PROMPT).await;
+    assert_eq!(second["best_cached_tokens"], 0);
+    for candidate in second["candidates"].as_array().unwrap() {
+        for load in ["expected_tokens", "recent_tokens", "active_requests", "prefill_tokens", "decode_blocks"]
+        {
+            assert_eq!(candidate[load], 0, "{load}");
+        }
+    }
+    assert_eq!(second["worker_id"], first["worker_id"], "a tie is drawn with the same random number");
+    assert_eq!(second["reason"], json!("tie"));
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_starts_no_session() {
+    let fleet = start(3, "sticky").await;
+    let question =
+        json!({"endpoint": "completions", "body": completion(PROMPT), "headers": {"x-session-id": "a"}});
+    for _ in 0..3 {
+        assert_eq!(ask(&fleet, question.clone()).await.json()["reason"], "new_session");
+    }
+    fleet.stop().await;
+}
