@@ -11,9 +11,13 @@
 //! together. Reading a token costs far less than computing it, even over all the steps of an answer: its weight is what
 //! keeps long contexts from drowning the cache.
 //!
-//! Recent work counts in two ways. Beyond [`SLACK`] times a rank's fair share it is a cost like work that waits, so that
-//! the favourite of a fleet whose requests come one by one does not stay the favourite for ever. Within it a cache
-//! decides undisturbed, and of ranks that are otherwise equal the one that was given least is next ([`TIE_BREAK`]).
+//! Recent work counts at both ends. Beyond [`SLACK`] times a rank's fair share it is a cost like work that waits, so that
+//! the favourite of a fleet whose requests come one by one does not stay the favourite for ever. Below half the share a
+//! rank is as much cheaper as it lacks, so that ranks nobody uses are opened although the first one has what all
+//! requests share. In between a cache decides undisturbed.
+//!
+//! What a request computes holds up those who come after it as well, so it counts [`FOLLOWERS`] times as much as what it
+//! waits for itself.
 
 use kvroute_core::Tokens;
 
@@ -34,13 +38,13 @@ pub struct CostTerms {
     pub credit: WeightedBlocks,
     /// Tokens behind the cached prefix that unfinished prompts there are about to bring.
     pub expected: WeightedBlocks,
-    /// `prefill_scale × max(backlog + request − credit − 2 × expected, 0)`.
+    /// `prefill_scale × (max(backlog − expected, 0) + 1.1 × max(request − credit − expected, 0))`.
     pub prefill: WeightedBlocks,
     /// `decode_weight ×` context of the active sequences.
     pub decode: WeightedBlocks,
     /// `request_weight ×` attempts in flight.
     pub requests: WeightedBlocks,
-    /// `recent_weight ×` recent work beyond the fair share.
+    /// `recent_weight ×` recent work below half the fair share, and beyond it.
     pub recent: WeightedBlocks,
 }
 
@@ -60,8 +64,14 @@ const SLACK: f64 = 1.25;
 /// few requests say nothing about who is a favourite.
 const SMALL_LEAD: f64 = 2048.0;
 
+/// Part of its fair share of recent work below which a rank is cheaper by what it lacks.
+const UNUSED: f64 = 0.5;
+
 /// Weight of recent work within its share: next to nothing, so that it decides only among equals.
-const TIE_BREAK: f64 = 0.01;
+const TIE_BREAK: f64 = 0.001;
+
+/// Weight of what a request computes against what it waits for.
+const FOLLOWERS: f64 = 1.1;
 
 /// What the request itself brings to a candidate's cost, in tokens.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,6 +102,7 @@ impl WeightedBlocks {
 
 impl Cost {
     /// Cost of placing the request there: work that waits, less what its cache and its unfinished prompts save.
+    #[inline]
     pub fn of(request: &RequestShape, candidate: &Candidate) -> Self {
         let share = Share {
             input: float(request.input),
@@ -107,18 +118,20 @@ impl Cost {
     }
 
     /// Sums in tokens and divides once, so that equal work gives equal totals whatever the unit.
+    #[inline]
     fn weigh(request: &RequestShape, candidate: &Candidate, share: Share) -> Self {
         let unit = f64::from(request.unit.get());
         let blocks = |tokens: f64| WeightedBlocks(tokens / unit);
         let Share { input, credit, expected } = share;
         let load = &candidate.load;
         let backlog = float(load.prefill_tokens);
-        let remaining = (backlog + input - credit - 2.0 * expected).max(0.0);
-        let prefill = request.weights.prefill_scale * remaining;
+        let waiting = (backlog - expected).max(0.0);
+        let own = (input - credit - expected).max(0.0);
+        let prefill = request.weights.prefill_scale * (waiting + FOLLOWERS * own);
         let weights = &request.weights;
         let decode = weights.decode * float(candidate.context);
         let requests = weights.request * load.active_requests as f64 * unit;
-        let recent = weights.recent * beyond_share(float(candidate.recent), float(request.fair_recent));
+        let recent = weights.recent * of_recent(float(candidate.recent), float(request.fair_recent));
         let terms = CostTerms {
             backlog: blocks(backlog),
             request: blocks(input),
@@ -133,8 +146,9 @@ impl Cost {
     }
 }
 
-fn beyond_share(recent: f64, fair: f64) -> f64 {
-    TIE_BREAK * recent + (recent - (SLACK * fair).max(fair + SMALL_LEAD)).max(0.0)
+fn of_recent(recent: f64, fair: f64) -> f64 {
+    let share = (SLACK * fair).max(fair + SMALL_LEAD);
+    TIE_BREAK * recent + recent.min(UNUSED * fair) + (recent - share).max(0.0)
 }
 
 fn float(tokens: Tokens) -> f64 {
@@ -194,7 +208,7 @@ mod tests {
     #[test]
     fn every_term_is_in_the_pools_smallest_blocks() {
         let cost = Cost::of(&request(even()), &busy());
-        assert_eq!(terms(&cost), [30.0, 100.0, 57.5, 72.5, 14.0, 0.0, 86.5]);
+        assert_eq!(terms(&cost), [30.0, 100.0, 57.5, 76.75, 14.0, 0.0, 90.75]);
     }
 
     #[test]
@@ -210,13 +224,13 @@ mod tests {
             temperature: 9.0,
         };
         let cost = Cost::of(&request(weights), &busy());
-        assert_eq!(terms(&cost), [30.0, 100.0, 30.0, 200.0, 42.0, 12.0, 254.0]);
+        assert_eq!(terms(&cost), [30.0, 100.0, 30.0, 214.0, 42.0, 12.0, 268.0]);
     }
 
     #[test]
     fn expected_tokens_leave_the_backlog_and_the_request_and_are_read_all_the_same() {
         let cost = Cost::of(&request(even()), &Candidate { expected: Tokens::new(60), ..busy() });
-        assert_eq!(terms(&cost), [30.0, 100.0, 57.5, 60.5, 14.0, 0.0, 74.5]);
+        assert_eq!(terms(&cost), [30.0, 100.0, 57.5, 64.15, 14.0, 0.0, 78.15]);
         assert_eq!(cost.terms.expected.get(), 6.0);
     }
 
@@ -227,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn recent_work_decides_among_equals_and_counts_beyond_the_share() {
+    fn recent_work_counts_below_half_the_share_and_beyond_it() {
         let recent = |tokens| {
             let weights = CostWeights { recent: 2.0, ..even() };
             Cost::of(&request(weights), &Candidate { recent: Tokens::new(tokens), ..busy() })
@@ -235,13 +249,13 @@ mod tests {
                 .recent
                 .get()
         };
-        assert_eq!([0, 1000, 2248, 2348].map(recent), [0.0, 2.0, 4.496, 24.696]);
+        assert_eq!([0, 1000, 2248, 2348].map(recent), [0.0, 20.2, 20.4496, 40.4696]);
     }
 
     #[test]
-    fn credit_beyond_the_work_never_makes_a_cost_negative() {
+    fn credit_beyond_the_request_does_not_pay_for_what_waits() {
         let weights = CostWeights { device: 100.0, ..even() };
-        assert_eq!(terms(&Cost::of(&request(weights), &busy()))[3], 0.0);
+        assert_eq!(terms(&Cost::of(&request(weights), &busy()))[3], 30.0);
     }
 
     #[test]

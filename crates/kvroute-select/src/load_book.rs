@@ -13,6 +13,7 @@
 
 mod attempt;
 mod pace;
+mod prompt_tree;
 mod rank_load;
 mod recent;
 mod unseen;
@@ -22,7 +23,9 @@ use std::time::Duration;
 
 use kvroute_core::{AttemptId, BlockSize, Blocks, RankSlot, SequenceHash, Tokens, WorkerLoad};
 
+use crate::Candidate;
 use attempt::BookedAttempt;
+use prompt_tree::PromptTree;
 use rank_load::RankLoad;
 use recent::{Faded, Fading};
 
@@ -58,6 +61,7 @@ pub struct BookedPrompt<'a> {
 pub struct LoadBook {
     ranks: Vec<RankLoad>,
     attempts: HashMap<AttemptId, BookedAttempt>,
+    prompts: PromptTree,
     fading: Fading,
 }
 
@@ -82,16 +86,16 @@ impl LoadBook {
         if slot.index() >= self.ranks.len() {
             self.ranks.resize_with(slot.index() + 1, RankLoad::default);
         }
-        let attempt = BookedAttempt::new(slot, booking);
+        let (attempt, new) = BookedAttempt::new(slot, booking, &mut self.prompts);
         let faded = self.fading.at(booking.now);
-        self.ranks[slot.index()].add(id, &attempt, booking.now, faded);
+        self.ranks[slot.index()].add(id, &attempt, new, booking.now, faded);
         self.attempts.insert(id, attempt);
     }
 
     /// The attempt's prefill is done: its first non-empty token arrived. Later calls change nothing.
     pub fn first_token(&mut self, id: AttemptId, now: Duration) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        self.ranks[attempt.slot().index()].saw_first_token(attempt, now);
+        self.ranks[attempt.slot().index()].saw_first_token(attempt, &mut self.prompts, now);
     }
 
     /// A choice of the attempt grew by so many tokens. Choices of a prompt list are numbered through:
@@ -105,7 +109,8 @@ impl LoadBook {
     /// Frees everything the attempt booked. Unknown attempts change nothing, so a late release is harmless.
     pub fn release(&mut self, id: AttemptId, now: Duration) {
         let Some(attempt) = self.attempts.remove(&id) else { return };
-        self.ranks[attempt.slot().index()].remove(id, &attempt, now);
+        let gone = attempt.leave(&mut self.prompts);
+        self.ranks[attempt.slot().index()].remove(id, &attempt, gone, now);
     }
 
     /// Ends every prefill that nobody sees the end of and that should be done by now.
@@ -116,7 +121,7 @@ impl LoadBook {
         for rank in &mut self.ranks {
             while let Some(id) = rank.next_due(now) {
                 if let Some(attempt) = self.attempts.get_mut(&id) {
-                    rank.finish_prefill(attempt);
+                    rank.finish_prefill(attempt, &mut self.prompts);
                 }
             }
         }
@@ -137,6 +142,24 @@ impl LoadBook {
         RecentView { ranks: &self.ranks, faded: self.fading.at(now) }
     }
 
+    /// Whether a decision has chosen from the rank before.
+    pub fn is_known(&self, slot: RankSlot) -> bool {
+        self.ranks.get(slot.index()).is_some_and(RankLoad::is_known)
+    }
+
+    /// Decisions choose from these ranks from now on: those that are eligible for the first time are taken to have been
+    /// given lately what their candidate says.
+    pub fn welcome(&mut self, candidates: &[Candidate], now: Duration) {
+        let faded = self.fading.at(now);
+        for candidate in candidates.iter().filter(|candidate| candidate.is_eligible()) {
+            let slot = candidate.slot.index();
+            if slot >= self.ranks.len() {
+                self.ranks.resize_with(slot + 1, RankLoad::default);
+            }
+            self.ranks[slot].welcome(candidate.recent, faded);
+        }
+    }
+
     /// Prompt tokens that the rank computes a second, as its streams showed; `None` before they showed enough.
     pub fn prefill_speed(&self, slot: RankSlot) -> Option<f64> {
         self.ranks.get(slot.index())?.prefill_speed()
@@ -150,12 +173,36 @@ impl LoadBook {
     /// Blocks of a prompt from position `cached` on that prompts placed on the rank, and not computed yet, are about
     /// to bring, without a hole. Without any, this costs one look into a table; with some, a few.
     pub fn expected_after(&self, slot: RankSlot, hashes: &[SequenceHash], cached: Blocks) -> Blocks {
-        self.ranks.get(slot.index()).map(|rank| rank.expected_after(hashes, cached)).unwrap_or_default()
+        let mut expected = 0;
+        self.prompts.expected(hashes, |at, blocks| {
+            if at == slot {
+                expected = blocks;
+            }
+        });
+        Blocks::from(expected).saturating_sub(cached)
+    }
+
+    /// Leading blocks of a prompt that unfinished prompts on each rank are about to bring, by slot; slots behind the
+    /// last one that something is expected on are left out, and what is there already is kept.
+    pub fn expected(&self, hashes: &[SequenceHash], by_slot: &mut Vec<u32>) {
+        self.prompts.expected(hashes, |slot, blocks| {
+            if slot.index() >= by_slot.len() {
+                by_slot.resize(slot.index() + 1, 0);
+            }
+            by_slot[slot.index()] = blocks as u32;
+        });
     }
 
     /// Forgets a rank with its attempts. Their later releases are harmless, also when the slot is in use again.
     pub fn remove_slot(&mut self, slot: RankSlot) {
-        self.attempts.retain(|_, attempt| attempt.slot() != slot);
+        let prompts = &mut self.prompts;
+        self.attempts.retain(|_, attempt| {
+            let stays = attempt.slot() != slot;
+            if !stays {
+                attempt.leave(prompts);
+            }
+            stays
+        });
         if let Some(rank) = self.ranks.get_mut(slot.index()) {
             *rank = RankLoad::default();
         }

@@ -26,9 +26,13 @@ pub struct Selector {
     book: LoadBook,
     next_attempt: u64,
     candidates: Vec<Candidate>,
+    /// What ranks are taken to have been given that nobody has seen yet.
+    usual_recent: Option<Tokens>,
     /// The same as a shadow narrows them.
     narrowed: Vec<Candidate>,
     costs: Vec<Option<Cost>>,
+    /// Leading blocks of the prompt that are expected, by slot.
+    expected: Vec<u32>,
 }
 
 /// A policy that is asked beside the live one and obeyed by nobody.
@@ -120,8 +124,10 @@ impl Selector {
             book: LoadBook::new(),
             next_attempt: 1,
             candidates: Vec::new(),
+            usual_recent: None,
             narrowed: Vec::new(),
             costs: Vec::new(),
+            expected: Vec::new(),
         }
     }
 
@@ -134,6 +140,7 @@ impl Selector {
         shadow_random: &mut dyn RngCore,
     ) -> Result<Decided, Nobody> {
         let request = self.consider(question);
+        self.book.welcome(&self.candidates, question.now);
         self.ask_shadows(&request, shadow_random);
         let pick = self.pick(question, &request, random)?;
         self.live.placed(&request, &self.candidates[pick.candidate]);
@@ -204,9 +211,13 @@ impl Selector {
         Ok(Pick { reason, ..pick })
     }
 
-    /// Each shadow chooses from what nobody has narrowed yet.
+    /// Each shadow chooses from what nobody has narrowed yet. Where the caller chose, there is nothing to compare.
     fn ask_shadows(&mut self, request: &RequestShape, random: &mut dyn RngCore) {
         for shadow in &mut self.shadows {
+            shadow.picked = None;
+            if request.is_pinned {
+                continue;
+            }
             self.narrowed.clone_from(&self.candidates);
             shadow.policy.restrict(request, &mut self.narrowed);
             let pick = shadow.policy.pick(request, &self.narrowed, &mut self.costs, random);

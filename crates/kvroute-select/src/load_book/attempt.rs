@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
-use kvroute_core::{BlockSize, Blocks, RankSlot, SequenceHash, Tokens};
+use kvroute_core::{BlockSize, Blocks, RankSlot, Tokens};
 
+use super::prompt_tree::{PromptTree, RunId};
 use super::{BookedPrompt, Booking};
 
 /// Choices of one prompt that are followed apart; further ones are added to these. Engines accept far fewer,
@@ -35,8 +36,8 @@ pub(super) struct BookedAttempt {
     prefill: Tokens,
     /// Tokens that its sequences read at every step.
     context: Tokens,
-    /// Blocks that other attempts may share, prompt by prompt; a block of two prompts stands here twice.
-    shared: Vec<SequenceHash>,
+    /// Where its prompts end among those in flight.
+    ends: Vec<RunId>,
     /// Blocks that no other attempt shares.
     private: Blocks,
     prompts: Vec<PromptGrowth>,
@@ -63,14 +64,22 @@ struct PromptGrowth {
 // === impl BookedAttempt ===
 
 impl BookedAttempt {
-    pub(super) fn new(slot: RankSlot, booking: &Booking<'_>) -> Self {
+    /// Also returns the blocks that no other attempt on the rank has.
+    pub(super) fn new(slot: RankSlot, booking: &Booking<'_>, tree: &mut PromptTree) -> (Self, Blocks) {
         let size = booking.block_size;
         let unhashed = |prompt: &BookedPrompt<'_>| {
             size.complete_blocks(prompt.tokens).saturating_sub(Blocks::from(prompt.hashes.len()))
         };
         let prompts: Vec<_> =
             booking.prompts.iter().map(|prompt| PromptGrowth::new(prompt.tokens, size)).collect();
-        Self {
+        let (mut ends, mut new, mut left_out) = (Vec::with_capacity(1), Blocks::ZERO, Blocks::ZERO);
+        for prompt in booking.prompts {
+            let placed = tree.add(slot, prompt.hashes);
+            ends.extend(placed.end);
+            new += placed.new;
+            left_out += placed.left_out;
+        }
+        let attempt = Self {
             slot,
             block_size: size,
             choices: booking.choices.clamp(1, MAX_CHOICES),
@@ -79,11 +88,13 @@ impl BookedAttempt {
             shows_first_token: booking.shows_first_token,
             is_unfinished: true,
             prefill: booking.prefill,
-            shared: booking.prompts.iter().flat_map(|prompt| prompt.hashes).copied().collect(),
+            ends,
             private: booking.prompts.iter().map(unhashed).sum::<Blocks>()
-                + prompts.iter().map(|prompt| prompt.blocks(size)).sum(),
+                + prompts.iter().map(|prompt| prompt.blocks(size)).sum()
+                + left_out,
             prompts,
-        }
+        };
+        (attempt, new)
     }
 
     pub(super) const fn slot(&self) -> RankSlot {
@@ -110,8 +121,9 @@ impl BookedAttempt {
         self.is_unfinished
     }
 
-    pub(super) fn shared(&self) -> &[SequenceHash] {
-        &self.shared
+    /// Takes its prompts out of those in flight. Returns the blocks that no other attempt on the rank has.
+    pub(super) fn leave(&self, tree: &mut PromptTree) -> Blocks {
+        self.ends.iter().map(|end| tree.remove(self.slot, *end, self.is_unfinished)).sum()
     }
 
     pub(super) const fn private(&self) -> Blocks {
@@ -119,7 +131,8 @@ impl BookedAttempt {
     }
 
     /// Ends the prefill. Returns the tokens that it freed.
-    pub(super) fn finish_prefill(&mut self) -> Tokens {
+    pub(super) fn finish_prefill(&mut self, tree: &mut PromptTree) -> Tokens {
+        self.ends.iter().for_each(|end| tree.finish(self.slot, *end));
         self.is_unfinished = false;
         std::mem::take(&mut self.prefill)
     }

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use kvroute_core::{AttemptId, Blocks, PrehashedMap, SequenceHash, Tokens, WorkerLoad};
+use kvroute_core::{AttemptId, Blocks, Tokens, WorkerLoad};
 
 use super::attempt::{BookedAttempt, Growth};
 use super::pace::Pace;
+use super::prompt_tree::PromptTree;
 use super::recent::{Faded, RecentWork};
 use super::unseen::UnseenPrefills;
-
-/// Room of a map that is worth giving back while others still use the map.
-const WORTH_SHRINKING: usize = 1024;
 
 /// Load of one rank.
 #[derive(Debug, Default)]
@@ -19,20 +17,13 @@ pub(super) struct RankLoad {
     active: u64,
     private: Blocks,
     context: Tokens,
-    shared: PrehashedMap<SequenceHash, Users>,
-    /// Prompts that are not computed yet: without any, no block is expected.
-    unfinished: u64,
+    /// Blocks of its prompts, each once.
+    shared: Blocks,
     unseen: UnseenPrefills,
     recent: RecentWork,
+    /// Whether a decision has chosen from it.
+    is_known: bool,
     pace: Pace,
-}
-
-/// Prompts in flight that hold a block.
-#[derive(Clone, Copy, Debug, Default)]
-struct Users {
-    all: u32,
-    /// Those that are not computed yet, and so are about to bring it.
-    unfinished: u32,
 }
 
 // === impl RankLoad ===
@@ -41,22 +32,24 @@ impl RankLoad {
     pub(super) fn load(&self) -> WorkerLoad {
         WorkerLoad {
             prefill_tokens: self.prefill,
-            decode_blocks: self.private + Blocks::from(self.shared.len()),
+            decode_blocks: self.private + self.shared,
             active_requests: self.active,
         }
     }
 
-    pub(super) fn add(&mut self, id: AttemptId, attempt: &BookedAttempt, now: Duration, faded: Faded) {
+    pub(super) fn add(
+        &mut self,
+        id: AttemptId,
+        attempt: &BookedAttempt,
+        new: Blocks,
+        now: Duration,
+        faded: Faded,
+    ) {
         self.active += 1;
         self.prefill += attempt.prefill();
         self.private += attempt.private();
         self.context += attempt.context();
-        self.unfinished += 1;
-        for sequence in attempt.shared() {
-            let users = self.shared.entry(*sequence).or_default();
-            users.all += 1;
-            users.unfinished += 1;
-        }
+        self.shared += new;
         self.recent.add(attempt.prefill(), faded);
         if !attempt.shows_first_token() {
             self.unseen.push(id, self.pace.time_of(attempt.prefill()), now);
@@ -64,40 +57,35 @@ impl RankLoad {
     }
 
     /// Takes an attempt out, as it is now.
-    pub(super) fn remove(&mut self, id: AttemptId, attempt: &BookedAttempt, now: Duration) {
+    pub(super) fn remove(&mut self, id: AttemptId, attempt: &BookedAttempt, gone: Blocks, now: Duration) {
         self.active -= 1;
         self.prefill -= attempt.prefill();
         self.private -= attempt.private();
         self.context -= attempt.context();
-        self.unfinished -= u64::from(attempt.is_unfinished());
-        for sequence in attempt.shared() {
-            self.release_shared(*sequence, attempt.is_unfinished());
-        }
+        self.shared -= gone;
         if !attempt.shows_first_token() {
             self.unseen.remove(id, now);
         }
-        self.give_back();
     }
 
     /// The attempt's first token came: its prefill is done, and shows how fast the rank is.
-    pub(super) fn saw_first_token(&mut self, attempt: &mut BookedAttempt, now: Duration) {
+    pub(super) fn saw_first_token(
+        &mut self,
+        attempt: &mut BookedAttempt,
+        prompts: &mut PromptTree,
+        now: Duration,
+    ) {
         if attempt.is_unfinished() && attempt.shows_first_token() {
             self.pace.computed(attempt.prefill(), attempt.booked_at(), now);
         }
-        self.finish_prefill(attempt);
+        self.finish_prefill(attempt, prompts);
     }
 
-    pub(super) fn finish_prefill(&mut self, attempt: &mut BookedAttempt) {
+    pub(super) fn finish_prefill(&mut self, attempt: &mut BookedAttempt, prompts: &mut PromptTree) {
         if !attempt.is_unfinished() {
             return;
         }
-        self.prefill -= attempt.finish_prefill();
-        self.unfinished -= 1;
-        for sequence in attempt.shared() {
-            if let Some(users) = self.shared.get_mut(sequence) {
-                users.unfinished -= 1;
-            }
-        }
+        self.prefill -= attempt.finish_prefill(prompts);
     }
 
     /// Takes out the next attempt whose prefill should be over by now though nobody saw it.
@@ -119,6 +107,17 @@ impl RankLoad {
         self.recent.left(faded)
     }
 
+    pub(super) const fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    pub(super) fn welcome(&mut self, recent: Tokens, faded: Faded) {
+        if !self.is_known {
+            self.is_known = true;
+            self.recent.add(recent.saturating_sub(self.recent.left(faded)), faded);
+        }
+    }
+
     pub(super) fn renew_recent(&mut self, faded: Faded) {
         self.recent.renew(faded);
     }
@@ -129,46 +128,5 @@ impl RankLoad {
 
     pub(super) fn backlog_time(&self) -> Duration {
         self.pace.time_of(self.prefill)
-    }
-
-    /// Whole chains are booked, from the first block on, so a block that is expected has all blocks before it expected
-    /// too, and a search may begin wherever the cached prefix ended.
-    pub(super) fn expected_after(&self, hashes: &[SequenceHash], cached: Blocks) -> Blocks {
-        if self.unfinished == 0 {
-            return Blocks::ZERO;
-        }
-        let is_expected =
-            |hash: &SequenceHash| self.shared.get(hash).is_some_and(|users| users.unfinished > 0);
-        let start = usize::try_from(cached.get()).unwrap_or(usize::MAX).min(hashes.len());
-        match &hashes[start..] {
-            [first, behind @ ..] if is_expected(first) => {
-                Blocks::from(1 + behind.partition_point(is_expected))
-            }
-            _ => Blocks::ZERO,
-        }
-    }
-
-    /// Room of its table of blocks.
-    #[cfg(test)]
-    pub(super) fn room(&self) -> usize {
-        self.shared.capacity()
-    }
-
-    fn release_shared(&mut self, sequence: SequenceHash, was_unfinished: bool) {
-        let Some(users) = self.shared.get_mut(&sequence) else { return };
-        users.all -= 1;
-        users.unfinished -= u32::from(was_unfinished);
-        if users.all == 0 {
-            self.shared.remove(&sequence);
-        }
-    }
-
-    /// A rank at rest keeps no table; a busy one at most four times what it needs.
-    fn give_back(&mut self) {
-        if self.active == 0 {
-            self.shared = PrehashedMap::default();
-        } else if self.shared.capacity() > WORTH_SHRINKING && self.shared.len() < self.shared.capacity() / 4 {
-            self.shared.shrink_to(2 * self.shared.len());
-        }
     }
 }

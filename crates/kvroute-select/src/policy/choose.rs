@@ -13,7 +13,7 @@ pub(super) fn fill_costs(
     request: &RequestShape,
     candidates: &[Candidate],
     costs: &mut Vec<Option<Cost>>,
-    cost_of: fn(&RequestShape, &Candidate) -> Cost,
+    cost_of: impl Fn(&RequestShape, &Candidate) -> Cost,
 ) {
     costs.clear();
     let eligible = |candidate: &Candidate| candidate.is_eligible().then(|| cost_of(request, candidate));
@@ -45,11 +45,21 @@ pub(super) fn uniformly(
 
 /// The lowest cost; equal ones are as likely.
 pub(super) fn lowest(costs: &[Option<Cost>], rng: &mut dyn RngCore) -> Result<Pick, NoCandidate> {
-    let (lowest, _) = range(costs).ok_or(NoCandidate)?;
-    let holders = priced(costs).filter(|(_, cost)| *cost == lowest).map(|(index, _)| index);
-    let reason = if holders.clone().count() > 1 { PickReason::Tie } else { PickReason::LowestCost };
-    let candidate = uniformly(holders, rng).ok_or(NoCandidate)?;
-    Ok(Pick { candidate, reason })
+    let mut lowest = f64::INFINITY;
+    let (mut first, mut holders) = (None, 0);
+    for (index, cost) in priced(costs) {
+        if cost < lowest || first.is_none() {
+            (lowest, first, holders) = (cost, Some(index), 1);
+        } else if cost == lowest {
+            holders += 1;
+        }
+    }
+    if holders <= 1 {
+        return Ok(Pick { candidate: first.ok_or(NoCandidate)?, reason: PickReason::LowestCost });
+    }
+    let tied = priced(costs).filter(|(_, cost)| *cost == lowest).map(|(index, _)| index);
+    let candidate = uniformly(tied, rng).ok_or(NoCandidate)?;
+    Ok(Pick { candidate, reason: PickReason::Tie })
 }
 
 /// The least load, whatever the request and the cache.

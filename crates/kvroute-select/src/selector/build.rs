@@ -1,6 +1,6 @@
 //! From a question to the candidates and the shape of the request that policies look at.
 
-use kvroute_core::{BlockSize, CachedTokens, Tokens};
+use kvroute_core::{BlockSize, Blocks, CachedTokens, Tokens};
 
 use super::{Question, RankView, Selector};
 use crate::{Candidate, LoadBook, RecentView, RequestShape};
@@ -13,12 +13,19 @@ impl Selector {
         self.book.settle(question.now);
         let asks_index =
             self.live.uses_index() || self.shadows.iter().any(|shadow| shadow.policy.uses_index());
-        let Self { book, candidates, .. } = self;
+        let Self { book, candidates, expected, .. } = self;
+        expected.clear();
+        for (_, prompts) in question.hashed.by_size().filter(|_| asks_index) {
+            if let [prompt] = prompts {
+                book.expected(prompt.hashes(), expected);
+            }
+        }
         let recent = book.recent(question.now);
+        self.usual_recent = usual_recent(book, &recent, question.ranks);
         let ranks = question.ranks.iter().enumerate();
         candidates.clear();
         candidates.extend(ranks.map(|(position, rank)| {
-            let work = Work { load: book, recent: &recent };
+            let work = Work { load: book, recent: &recent, usual_recent: self.usual_recent, expected };
             work.candidate(question, position, rank, asks_index)
         }));
         RequestShape {
@@ -38,11 +45,22 @@ impl Selector {
 struct Work<'a> {
     load: &'a LoadBook,
     recent: &'a RecentView<'a>,
+    usual_recent: Option<Tokens>,
+    expected: &'a [u32],
 }
 
 // === impl Work ===
 
 impl Work<'_> {
+    fn recent_of(&self, rank: &RankView) -> Tokens {
+        let recent = self.recent.of(rank.slot);
+        match self.usual_recent {
+            Some(usual) if !self.load.is_known(rank.slot) => recent.max(usual),
+            _ => recent,
+        }
+    }
+
+    #[inline]
     fn candidate(
         self,
         question: &Question<'_>,
@@ -52,10 +70,10 @@ impl Work<'_> {
     ) -> Candidate {
         let credit = asks_index && rank.has_credit;
         let cached = if credit { question.cached_on(position) } else { CachedTokens::NONE };
-        let expected = match asks_index {
-            true => expected_behind(self.load, cached.total(), question, rank),
-            false => Tokens::ZERO,
-        };
+        let expected = self.expected.get(rank.slot.index()).map_or(Tokens::ZERO, |&blocks| {
+            let size = rank.block_size;
+            size.tokens(Blocks::new(blocks.into()).saturating_sub(size.complete_blocks(cached.total())))
+        });
         let mut load = self.load.load(rank.slot);
         load.decode_blocks = load.decode_blocks.max(rank.foreign.blocks);
         load.active_requests = load.active_requests.max(rank.foreign.requests);
@@ -68,18 +86,23 @@ impl Work<'_> {
             expected,
             load,
             context,
-            recent: self.recent.of(rank.slot),
+            recent: self.recent_of(rank),
             excluded: rank.excluded,
         }
     }
 }
 
-/// Tokens behind the cached ones that an unfinished prompt is about to leave on the rank. Prompt lists are not
-/// looked at: their cached prefix is known as a sum only.
-fn expected_behind(book: &LoadBook, cached: Tokens, question: &Question<'_>, rank: &RankView) -> Tokens {
-    let size = rank.block_size;
-    let [prompt] = question.hashed.of_size(size) else { return Tokens::ZERO };
-    size.tokens(book.expected_after(rank.slot, prompt.hashes(), size.complete_blocks(cached)))
+/// What a rank that nobody has seen yet is taken to have been given lately: as much as the others, on the average.
+/// Taken to have been given nothing, it would lower everybody's share, and the caches of the warm ranks would count for
+/// nothing until it has caught up. `None` where there is no such rank, or none but such.
+fn usual_recent(book: &LoadBook, recent: &RecentView<'_>, ranks: &[RankView]) -> Option<Tokens> {
+    let eligible = || ranks.iter().filter(|rank| rank.excluded.is_none());
+    if eligible().all(|rank| book.is_known(rank.slot)) {
+        return None;
+    }
+    let known = || eligible().filter(|rank| book.is_known(rank.slot));
+    let total: Tokens = known().map(|rank| recent.of(rank.slot)).sum();
+    total.get().checked_div(known().count() as u64).map(Tokens::new)
 }
 
 fn fair_recent(candidates: &[Candidate]) -> Tokens {

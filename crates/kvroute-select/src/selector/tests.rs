@@ -166,6 +166,40 @@ fn what_the_engine_says_of_others_counts_where_it_is_more_than_what_is_booked() 
     assert_eq!(selector.candidates()[1].load.active_requests, 3);
 }
 
+#[test]
+fn a_rank_that_joins_starts_with_what_the_others_were_given() {
+    let (all, hashed) = (ranks(), HashedPrompts::default());
+    let mut selector = selector("kv", &[]);
+    for step in 0..40 {
+        let question = cold(&all[1..], &hashed, Duration::from_secs(step));
+        let decided = selector.decide(&question, &mut rng(step), &mut rng(2)).unwrap();
+        selector.book_mut().release(decided.attempt, question.now);
+    }
+    let question = cold(&all, &hashed, Duration::from_secs(40));
+    selector.advise(&question, &mut rng(1), &mut rng(2)).unwrap();
+    let given = |selector: &Selector| selector.candidates()[0].recent.get();
+    let others: u64 = selector.candidates()[1..].iter().map(|candidate| candidate.recent.get()).sum();
+    assert_eq!(given(&selector), others / 4);
+    let decided = selector.decide(&question, &mut rng(1), &mut rng(2)).unwrap();
+    selector.book_mut().release(decided.attempt, question.now);
+    selector.book_mut().remove_slot(RankSlot::new(4));
+    selector.advise(&question, &mut rng(1), &mut rng(2)).unwrap();
+    let fair = others / 4..=others / 4 + 400;
+    assert!(fair.contains(&given(&selector)), "{} of {fair:?}", given(&selector));
+}
+
+#[test]
+fn where_the_caller_chose_shadows_are_not_compared() {
+    let (mut ranks, hashed) = (ranks(), HashedPrompts::default());
+    for rank in &mut ranks[1..] {
+        rank.excluded = Some(Exclusion::Pinned);
+    }
+    let mut selector = selector("direct", &["kv"]);
+    let question = Question { is_pinned: true, ..cold(&ranks, &hashed, Duration::ZERO) };
+    assert_eq!(selector.decide(&question, &mut rng(1), &mut rng(2)).unwrap().reason, PickReason::Pinned);
+    assert_eq!(selector.shadow_picks().collect::<Vec<_>>(), [("kv", None)]);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Decide { excluded: u32, streams: bool },

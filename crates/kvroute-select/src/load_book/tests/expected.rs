@@ -69,6 +69,19 @@ fn a_prompt_that_is_cached_whole_still_brings_its_blocks() {
 }
 
 #[test]
+fn a_hash_that_belongs_to_another_prefix_is_nobodys_and_leaves_nothing_behind() {
+    let prompts = [[1, 2, 3], [1, 7, 8], [4, 5, 6], [4, 7, 8]];
+    let mut load = LoadBook::new();
+    for (id, prompt) in prompts.into_iter().enumerate() {
+        place(&mut load, id as u64, 0, &[prompt.map(SequenceHash::from_raw).to_vec()]);
+    }
+    assert_eq!(load.load(RankSlot::new(0)).decode_blocks, Blocks::new(10));
+    (0..4).for_each(|id| load.release(AttemptId::new(id), NOW));
+    assert_eq!(load.load(RankSlot::new(0)), WorkerLoad::default());
+    assert_eq!(load.prompts.room(), 0);
+}
+
+#[test]
 fn at_rest_no_memory_is_kept() {
     let mut load = LoadBook::new();
     let long: Vec<_> = (0..50_000).map(SequenceHash::from_raw).collect();
@@ -77,9 +90,9 @@ fn at_rest_no_memory_is_kept() {
     }
     place(&mut load, 999, 0, std::slice::from_ref(&long));
     load.release(AttemptId::new(999), NOW);
-    assert!(load.ranks[0].room() < 8000, "{}", load.ranks[0].room());
+    assert!(load.prompts.room() < 8000, "{}", load.prompts.room());
     (0..200).for_each(|id| load.release(AttemptId::new(id), NOW));
-    assert_eq!(load.ranks[0].room(), 0);
+    assert_eq!(load.prompts.room(), 0);
 }
 
 #[derive(Clone, Debug)]
