@@ -17,7 +17,7 @@ mod weights;
 pub use candidate::{Affinity, AffinityKey, Candidate, Exclusion, RequestShape};
 pub use cost::{Cost, CostTerms, WeightedBlocks};
 pub use load_book::{BookedPrompt, Booking, LoadBook, RecentView};
-pub use policy::{NoCandidate, Pick, PickReason, Policy, PolicyOptions, Refusal, UnknownPolicy};
+pub use policy::{Bound, NoCandidate, Pick, PickReason, Policy, PolicyOptions, Refusal, UnknownPolicy};
 pub use selector::{Decided, ForeignLoad, Nobody, Question, RankView, Selector};
 pub use waiting_line::{LineFull, QueueOrder, Ticket, TicketId, WaitingLine};
 pub use weights::{CostWeights, InvalidWeight};

@@ -110,7 +110,11 @@ impl LoadBook {
     pub fn release(&mut self, id: AttemptId, now: Duration) {
         let Some(attempt) = self.attempts.remove(&id) else { return };
         let gone = attempt.leave(&mut self.prompts);
-        self.ranks[attempt.slot().index()].remove(id, &attempt, gone, now);
+        let rank = &mut self.ranks[attempt.slot().index()];
+        if attempt.is_unfinished() {
+            rank.never_computed(&attempt, self.fading.at(attempt.booked_at()));
+        }
+        rank.remove(id, &attempt, gone, now);
     }
 
     /// Ends every prefill that nobody sees the end of and that should be done by now.

@@ -18,7 +18,9 @@ use std::time::Duration;
 
 use rand::RngCore;
 
-use crate::{Candidate, Cost, RequestShape};
+use kvroute_core::RankKey;
+
+use crate::{Affinity, Candidate, Cost, Exclusion, RequestShape};
 
 /// A way to choose among eligible candidates. Deterministic, given the random numbers.
 pub trait Policy: fmt::Debug + Send + Sync {
@@ -31,17 +33,39 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Every reason that it gives for a pick: a closed set, so that each has a series from the start.
     fn reasons(&self) -> &'static [PickReason];
 
+    /// Whether it has a rule of its own where requests may go: if not, [`Policy::bound`] need not be asked.
+    fn binds(&self) -> bool {
+        false
+    }
+
+    /// Where a request that names no rank may go by the policy's own rule, whoever has room.
+    fn bound(&self, affinity: &Affinity, now: Duration) -> Bound {
+        let _ = (affinity, now);
+        Bound::Free
+    }
+
     /// Excludes the candidates that a request must not go to by the policy's own rule. Changes nothing else.
     /// Comes before every pick.
     fn restrict(&self, request: &RequestShape, candidates: &mut [Candidate]) {
-        let _ = (request, candidates);
+        match bound(self, request, candidates) {
+            Bound::Free => {}
+            Bound::Home(home, _) => {
+                let others = candidates.iter_mut().filter(|candidate| candidate.key != home);
+                others.for_each(|candidate| candidate.exclude(Exclusion::Affinity));
+            }
+            Bound::Nowhere(_) => {
+                candidates.iter_mut().for_each(|candidate| candidate.exclude(Exclusion::Pinned));
+            }
+        }
     }
 
     /// Why its own rule leaves no candidate to the request, asked after [`Policy::restrict`] where none was left; `None`
     /// where that is not the policy's doing.
     fn why_none(&self, request: &RequestShape, candidates: &[Candidate]) -> Option<Refusal> {
-        let _ = (request, candidates);
-        None
+        match bound(self, request, candidates) {
+            Bound::Free => None,
+            Bound::Home(_, refusal) | Bound::Nowhere(refusal) => Some(refusal),
+        }
     }
 
     /// Picks one eligible candidate and changes nothing.
@@ -98,6 +122,17 @@ pub enum PickReason {
     Moved,
     /// The caller named it.
     Pinned,
+}
+
+/// Where a request may go by the rule of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Wherever there is room.
+    Free,
+    /// To this rank alone, as long as it belongs to the pool. The refusal is for when it cannot be used.
+    Home(RankKey, Refusal),
+    /// To no rank at all.
+    Nowhere(Refusal),
 }
 
 /// Every candidate is excluded, or there is none.
@@ -161,6 +196,17 @@ pub fn by_name(name: &str, options: &PolicyOptions) -> Result<Box<dyn Policy>, U
     match REGISTRY.iter().find(|(known, _)| *known == name) {
         Some((_, make)) => Ok(make(options)),
         None => Err(UnknownPolicy { name: name.to_owned(), names: NAMES, nearest: nearest(name) }),
+    }
+}
+
+/// The bound of a request among these candidates: a home that is none of them binds nobody.
+fn bound<P: Policy + ?Sized>(policy: &P, request: &RequestShape, candidates: &[Candidate]) -> Bound {
+    if request.is_pinned || !policy.binds() {
+        return Bound::Free;
+    }
+    match policy.bound(&request.affinity, request.now) {
+        Bound::Home(home, _) if candidates.iter().all(|candidate| candidate.key != home) => Bound::Free,
+        bound => bound,
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! The line is bounded: beyond its limit a newcomer is refused, since a longer line only makes everybody wait longer.
 //!
-//! A request that names its ranks must not hold up those that may use others. Requests with the same ranks stand in a
-//! lane of their own; whether there is room is asked once a lane, however many wait in it.
+//! A request that only some ranks may serve must not hold up those that others may serve. Requests that the same ranks
+//! may serve stand in a lane of their own; whether there is room is asked once a lane, however many wait in it. What
+//! makes a lane is up to the owner, and should say what a rank must be rather than which ones are it: ranks come and go
+//! while a request waits.
 //!
 //! Shortest first alone would leave a long prompt standing for as long as shorter ones arrive. So everybody has a
 //! moment from which nobody who comes later is let pass: arrival, and then a time that grows with the prompt and stays
@@ -13,10 +15,9 @@
 mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use kvroute_core::{RankSlot, Tokens, closed_label};
+use kvroute_core::{Tokens, closed_label};
 use thiserror::Error;
 
 use place::{Place, yielding};
@@ -33,13 +34,13 @@ closed_label! {
 
 /// What the line must know of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ticket {
+pub struct Ticket<L> {
     /// Higher goes first, whatever the order of the line.
     pub priority: i32,
     /// What a rank would have to compute for it.
     pub uncached: Tokens,
-    /// The only ranks that may serve it; `None` for any. Equal lists share a lane, so they should be sorted.
-    pub only: Option<Arc<[RankSlot]>>,
+    /// What a rank must be to serve it. Requests of equal lanes may be served by the same ranks.
+    pub lane: L,
     /// When it arrived, by the clock that all tickets share.
     pub arrived: Duration,
 }
@@ -58,14 +59,14 @@ pub struct LineFull {
 
 /// A bounded line of requests, each with something that its owner keeps for it.
 #[derive(Debug)]
-pub struct WaitingLine<T> {
+pub struct WaitingLine<L, T> {
     limit: usize,
     order: QueueOrder,
     patience: Duration,
     next: u64,
-    waiting: BTreeMap<Place, (Ticket, T)>,
-    /// Those of each set of ranks. A lane without anybody is removed.
-    lanes: BTreeMap<Option<Arc<[RankSlot]>>, BTreeSet<Place>>,
+    waiting: BTreeMap<Place, (Ticket<L>, T)>,
+    /// Those of each lane. A lane without anybody is removed.
+    lanes: BTreeMap<L, BTreeSet<Place>>,
 }
 
 // === impl QueueOrder ===
@@ -79,7 +80,7 @@ impl QueueOrder {
 
 // === impl WaitingLine ===
 
-impl<T> WaitingLine<T> {
+impl<L: Clone + Ord, T> WaitingLine<L, T> {
     /// An empty line for so many. `patience` bounds how long a prompt lets shorter ones pass that came after it; it
     /// should be well below the time that anybody waits at most.
     pub fn new(limit: usize, order: QueueOrder, patience: Duration) -> Self {
@@ -97,24 +98,24 @@ impl<T> WaitingLine<T> {
     }
 
     /// Lets one join.
-    pub fn push(&mut self, ticket: Ticket, kept: T) -> Result<TicketId, LineFull> {
+    pub fn push(&mut self, ticket: Ticket<L>, kept: T) -> Result<TicketId, LineFull> {
         if self.len() >= self.limit {
             return Err(LineFull { waiting: self.len() });
         }
         let place = self.place_of(&ticket);
         self.next += 1;
-        self.lanes.entry(ticket.only.clone()).or_default().insert(place);
+        self.lanes.entry(ticket.lane.clone()).or_default().insert(place);
         self.waiting.insert(place, (ticket, kept));
         Ok(TicketId(place))
     }
 
     /// Takes one out, wherever it stands; `None` if it is not in line any more.
-    pub fn remove(&mut self, id: TicketId) -> Option<(Ticket, T)> {
+    pub fn remove(&mut self, id: TicketId) -> Option<(Ticket<L>, T)> {
         let removed = self.waiting.remove(&id.0)?;
-        if let Some(lane) = self.lanes.get_mut(&removed.0.only) {
+        if let Some(lane) = self.lanes.get_mut(&removed.0.lane) {
             lane.remove(&id.0);
             if lane.is_empty() {
-                self.lanes.remove(&removed.0.only);
+                self.lanes.remove(&removed.0.lane);
             }
         }
         Some(removed)
@@ -125,28 +126,30 @@ impl<T> WaitingLine<T> {
         self.waiting.get_mut(&id.0).map(|(_, kept)| kept)
     }
 
-    /// Takes out the first one that is admissible. That must depend on nothing but the ranks of the ticket: whoever
-    /// stands first in a lane is asked for all of it.
-    pub fn pop_first(&mut self, admissible: impl FnMut(&Ticket) -> bool) -> Option<(TicketId, Ticket, T)> {
+    /// Takes out the first one whose lane is admissible.
+    pub fn pop_first(&mut self, admissible: impl FnMut(&L) -> bool) -> Option<(TicketId, Ticket<L>, T)> {
         let first = self.first(admissible)?;
         let (ticket, kept) = self.remove(first)?;
         Some((first, ticket, kept))
     }
 
-    /// Whether a newcomer would be the first that is admissible.
-    pub fn is_next(&self, newcomer: &Ticket, mut admissible: impl FnMut(&Ticket) -> bool) -> bool {
+    /// Whether a newcomer would be the first whose lane is admissible.
+    pub fn is_next(&self, newcomer: &Ticket<L>, mut admissible: impl FnMut(&L) -> bool) -> bool {
         let place = self.place_of(newcomer);
-        admissible(newcomer) && self.first(admissible).is_none_or(|TicketId(first)| place < first)
+        admissible(&newcomer.lane) && self.first(admissible).is_none_or(|TicketId(first)| place < first)
     }
 
-    fn first(&self, mut admissible: impl FnMut(&Ticket) -> bool) -> Option<TicketId> {
-        let heads = self.lanes.values().filter_map(BTreeSet::first);
-        let mut may_go =
-            |place: &&Place| self.waiting.get(place).is_some_and(|(ticket, _)| admissible(ticket));
-        heads.filter(|place| may_go(place)).min().copied().map(TicketId)
+    /// What is kept for each of those who wait, in no order that means anything.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.waiting.values_mut().map(|(_, kept)| kept)
     }
 
-    fn place_of(&self, ticket: &Ticket) -> Place {
+    fn first(&self, mut admissible: impl FnMut(&L) -> bool) -> Option<TicketId> {
+        let open = self.lanes.iter().filter(|(lane, _)| admissible(lane));
+        open.filter_map(|(_, places)| places.first()).min().copied().map(TicketId)
+    }
+
+    fn place_of(&self, ticket: &Ticket<L>) -> Place {
         let yields = match self.order {
             QueueOrder::Fcfs => Duration::ZERO,
             QueueOrder::ShortestPrefill => yielding(ticket.uncached, self.patience),

@@ -56,6 +56,11 @@ impl RankLoad {
         }
     }
 
+    /// The prompt of an attempt will not be computed: it was refused, or nobody waits for it any more.
+    pub(super) fn never_computed(&mut self, attempt: &BookedAttempt, faded: Faded) {
+        self.recent.take_back(attempt.prefill(), faded);
+    }
+
     /// Takes an attempt out, as it is now.
     pub(super) fn remove(&mut self, id: AttemptId, attempt: &BookedAttempt, gone: Blocks, now: Duration) {
         self.active -= 1;

@@ -64,6 +64,11 @@ impl RecentWork {
         self.0 += tokens.get() as f64 / faded.0;
     }
 
+    /// Takes back what was added at the moment of that factor.
+    pub(super) fn take_back(&mut self, tokens: Tokens, faded: Faded) {
+        self.0 = (self.0 - tokens.get() as f64 / faded.0).max(0.0);
+    }
+
     /// What is left of it; zero below one token.
     pub(super) fn left(self, faded: Faded) -> Tokens {
         let left = self.0 * faded.0;

@@ -3,10 +3,12 @@
 //! For callers with a placement of their own, who want the router's accounting and none of its choices. A request that
 //! names nobody is refused at once instead of going anywhere: it would hide that the caller forgot the header.
 
+use std::time::Duration;
+
 use rand::RngCore;
 
-use super::{NoCandidate, Pick, PickReason, Policy, Refusal, choose};
-use crate::{Candidate, Cost, Exclusion, RequestShape};
+use super::{Bound, NoCandidate, Pick, PickReason, Policy, Refusal, choose};
+use crate::{Affinity, Candidate, Cost, RequestShape};
 
 pub(super) const NAME: &str = "direct";
 
@@ -34,14 +36,12 @@ impl Policy for Direct {
         &[]
     }
 
-    fn restrict(&self, request: &RequestShape, candidates: &mut [Candidate]) {
-        if !request.is_pinned {
-            candidates.iter_mut().for_each(|candidate| candidate.exclude(Exclusion::Pinned));
-        }
+    fn binds(&self) -> bool {
+        true
     }
 
-    fn why_none(&self, request: &RequestShape, _: &[Candidate]) -> Option<Refusal> {
-        (!request.is_pinned).then_some(NAMES_NOBODY)
+    fn bound(&self, _: &Affinity, _: Duration) -> Bound {
+        Bound::Nowhere(NAMES_NOBODY)
     }
 
     /// A caller may name a worker and leave it open which of its ranks: the least loaded one then.

@@ -14,12 +14,14 @@
 
 mod sessions;
 
+use std::time::Duration;
+
 use rand::RngCore;
 
 use kvroute_core::RankKey;
 
-use super::{NoCandidate, Pick, PickReason, Policy, PolicyOptions, Refusal, choose};
-use crate::{Candidate, Cost, Exclusion, RequestShape};
+use super::{Bound, NoCandidate, Pick, PickReason, Policy, PolicyOptions, Refusal, choose};
+use crate::{Affinity, Candidate, Cost, RequestShape};
 
 use sessions::Sessions;
 
@@ -49,16 +51,8 @@ impl Sticky {
     }
 
     /// The rank of the request's session, if it is known.
-    fn home(&self, request: &RequestShape) -> Option<RankKey> {
-        self.sessions.rank_of(request.affinity.session?, request.now)
-    }
-
-    /// The rank that the request must go to.
-    fn only_home(&self, request: &RequestShape) -> Option<RankKey> {
-        if !self.is_hard || request.is_pinned {
-            return None;
-        }
-        self.home(request)
+    fn home(&self, affinity: &Affinity, now: Duration) -> Option<RankKey> {
+        self.sessions.rank_of(affinity.session?, now)
     }
 }
 
@@ -75,17 +69,13 @@ impl Policy for Sticky {
         &[PickReason::Home, PickReason::NewSession, PickReason::Moved]
     }
 
-    fn restrict(&self, request: &RequestShape, candidates: &mut [Candidate]) {
-        let Some(home) = self.only_home(request) else { return };
-        if candidates.iter().any(|candidate| candidate.key == home) {
-            let others = candidates.iter_mut().filter(|candidate| candidate.key != home);
-            others.for_each(|candidate| candidate.exclude(Exclusion::Affinity));
-        }
+    fn binds(&self) -> bool {
+        self.is_hard
     }
 
-    fn why_none(&self, _: &RequestShape, candidates: &[Candidate]) -> Option<Refusal> {
-        let is_restricted = |candidate: &Candidate| candidate.excluded == Some(Exclusion::Affinity);
-        candidates.iter().any(is_restricted).then_some(RANK_AWAY)
+    fn bound(&self, affinity: &Affinity, now: Duration) -> Bound {
+        let home = self.home(affinity, now).filter(|_| self.is_hard);
+        home.map_or(Bound::Free, |home| Bound::Home(home, RANK_AWAY))
     }
 
     fn pick(
@@ -95,7 +85,7 @@ impl Policy for Sticky {
         costs: &mut Vec<Option<Cost>>,
         rng: &mut dyn RngCore,
     ) -> Result<Pick, NoCandidate> {
-        let home = self.home(request);
+        let home = self.home(&request.affinity, request.now);
         let at_home = |position: &usize| Some(candidates[*position].key) == home;
         if let Some(candidate) = choose::eligible_positions(candidates).find(at_home) {
             costs.clear();
@@ -112,7 +102,7 @@ impl Policy for Sticky {
 
     fn placed(&mut self, request: &RequestShape, rank: &Candidate) {
         let Some(session) = request.affinity.session else { return };
-        let is_elsewhere = self.home(request).is_some_and(|home| home != rank.key);
+        let is_elsewhere = self.home(&request.affinity, request.now).is_some_and(|home| home != rank.key);
         if !(request.is_pinned && is_elsewhere) {
             self.sessions.remember(session, rank.key, request.now);
         }

@@ -211,8 +211,17 @@ fn check_decision(
 ) -> Result<Option<Pick>, TestCaseError> {
     let mut left = candidates.to_vec();
     policy.restrict(request, &mut left);
+    let bound = if request.is_pinned { Bound::Free } else { policy.bound(&request.affinity, request.now) };
+    prop_assert!(policy.binds() || bound == Bound::Free);
+    let may_go = |candidate: &Candidate| match bound {
+        Bound::Home(home, _) if candidates.iter().any(|candidate| candidate.key == home) => {
+            candidate.key == home
+        }
+        Bound::Free | Bound::Home(..) => true,
+        Bound::Nowhere(_) => false,
+    };
     for (left, given) in left.iter().zip(candidates) {
-        prop_assert!(!left.is_eligible() || given.is_eligible());
+        prop_assert_eq!(left.is_eligible(), given.is_eligible() && may_go(given));
     }
     let pick = || {
         let mut costs = vec![None; 3];

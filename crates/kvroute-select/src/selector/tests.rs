@@ -173,6 +173,7 @@ fn a_rank_that_joins_starts_with_what_the_others_were_given() {
     for step in 0..40 {
         let question = cold(&all[1..], &hashed, Duration::from_secs(step));
         let decided = selector.decide(&question, &mut rng(step), &mut rng(2)).unwrap();
+        selector.book_mut().first_token(decided.attempt, question.now);
         selector.book_mut().release(decided.attempt, question.now);
     }
     let question = cold(&all, &hashed, Duration::from_secs(40));

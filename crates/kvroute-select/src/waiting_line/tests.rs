@@ -1,25 +1,31 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use kvroute_core::RankSlot;
+
 use super::*;
+
+/// The only ranks that may serve a request; `None` for any.
+type Lane = Option<Vec<RankSlot>>;
+type Ticket = super::Ticket<Lane>;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn ticket(arrived: u64, uncached: u64) -> Ticket {
     let arrived = Duration::from_secs(arrived);
-    Ticket { priority: 0, uncached: Tokens::new(uncached), only: None, arrived }
+    Ticket { priority: 0, uncached: Tokens::new(uncached), lane: None, arrived }
 }
 
 fn only(slots: &[u32], arrived: u64) -> Ticket {
-    Ticket { only: Some(slots.iter().copied().map(RankSlot::new).collect()), ..ticket(arrived, 0) }
+    Ticket { lane: Some(slots.iter().copied().map(RankSlot::new).collect()), ..ticket(arrived, 0) }
 }
 
-fn line(order: QueueOrder) -> WaitingLine<&'static str> {
+fn line(order: QueueOrder) -> WaitingLine<Lane, &'static str> {
     WaitingLine::new(10, order, PATIENCE)
 }
 
 /// Those who wait, in the order in which they are let in.
-fn drained<T>(mut line: WaitingLine<T>) -> Vec<T> {
+fn drained<T>(mut line: WaitingLine<Lane, T>) -> Vec<T> {
     std::iter::from_fn(|| line.pop_first(|_| true)).map(|(_, _, kept)| kept).collect()
 }
 
@@ -67,7 +73,7 @@ fn those_whose_ranks_have_no_room_hold_up_nobody_else() {
     line.push(only(&[7], 1), "only 7").unwrap();
     line.push(only(&[8], 2), "only 8").unwrap();
     line.push(ticket(3, 0), "any").unwrap();
-    let without_7 = |ticket: &Ticket| ticket.only.as_deref() != Some(&[RankSlot::new(7)]);
+    let without_7 = |lane: &Lane| lane.as_deref() != Some(&[RankSlot::new(7)]);
     assert_eq!(line.pop_first(without_7).map(|(_, _, name)| name), Some("only 8"));
     assert_eq!(line.pop_first(without_7).map(|(_, _, name)| name), Some("any"));
     assert_eq!(line.pop_first(without_7), None);
@@ -82,7 +88,7 @@ fn room_is_asked_once_for_all_who_wait_for_the_same_ranks() {
         line.push(only(&[1, 2], arrived), ()).unwrap();
     }
     let mut asked = 0;
-    let no_room = |_: &Ticket| {
+    let no_room = |_: &Lane| {
         asked += 1;
         false
     };
@@ -162,18 +168,19 @@ impl Model {
     }
 
     fn first(&self, room: u8) -> Option<usize> {
-        let sorted = (0..self.waiting.len()).filter(|index| has_room(&self.waiting[*index].0, room));
+        let sorted = (0..self.waiting.len()).filter(|index| has_room(&self.waiting[*index].0.lane, room));
         sorted.min_by_key(|index| self.key(&self.waiting[*index]))
     }
 
     fn is_next(&self, ticket: &Ticket, room: u8) -> bool {
         let key = self.key(&(ticket.clone(), self.joined));
-        has_room(ticket, room) && self.first(room).is_none_or(|first| key < self.key(&self.waiting[first]))
+        has_room(&ticket.lane, room)
+            && self.first(room).is_none_or(|first| key < self.key(&self.waiting[first]))
     }
 }
 
-fn has_room(ticket: &Ticket, room: u8) -> bool {
-    match &ticket.only {
+fn has_room(lane: &Lane, room: u8) -> bool {
+    match lane {
         Some(only) => only.iter().any(|slot| room & (1 << slot.get()) != 0),
         None => room & 1 << 7 != 0,
     }
@@ -181,12 +188,12 @@ fn has_room(ticket: &Ticket, room: u8) -> bool {
 
 fn tickets() -> impl Strategy<Value = Ticket> {
     let lists = vec(0..3_u32, 1..3).prop_map(|slots| slots.into_iter().map(RankSlot::new).collect());
-    let only = prop_oneof![Just(None), lists.prop_map(Some)];
+    let lane = prop_oneof![Just(None), lists.prop_map(Some)];
     let uncached = prop_oneof![0..4_u64, 0..30_000_u64].prop_map(Tokens::new);
-    (-1..2_i32, uncached, only, 0..12_000_u64).prop_map(|(priority, uncached, only, arrived)| Ticket {
+    (-1..2_i32, uncached, lane, 0..12_000_u64).prop_map(|(priority, uncached, lane, arrived)| Ticket {
         priority,
         uncached,
-        only,
+        lane,
         arrived: Duration::from_millis(arrived),
     })
 }
@@ -228,11 +235,11 @@ proptest! {
                 }
                 Step::Pop(room) => {
                     let expected = model.first(room).map(|index| model.waiting.remove(index));
-                    let popped = line.pop_first(|ticket| has_room(ticket, room));
+                    let popped = line.pop_first(|lane| has_room(lane, room));
                     prop_assert_eq!(popped.map(|(_, ticket, number)| (ticket, number)), expected);
                 }
                 Step::AskNext(ticket, room) => {
-                    let is_next = line.is_next(&ticket, |ticket| has_room(ticket, room));
+                    let is_next = line.is_next(&ticket, |lane| has_room(lane, room));
                     prop_assert_eq!(is_next, model.is_next(&ticket, room));
                 }
             }

@@ -71,9 +71,20 @@ fn the_speed_that_streams_showed_is_that_of_whole_answers() {
 }
 
 #[test]
+fn what_was_refused_was_remembered_as_work() {
+    let mut load = LoadBook::new();
+    book(&mut load, 1, 1000, &[], 1);
+    book_whole(&mut load, 2, 500, NOW);
+    load.release(AttemptId::new(1), seconds(100));
+    load.release(AttemptId::new(2), NOW);
+    assert_eq!(load.recent(seconds(100)).of(SLOT), Tokens::ZERO);
+}
+
+#[test]
 fn recent_work_outlives_its_attempt_and_is_no_load() {
     let mut load = LoadBook::new();
     book(&mut load, 1, 1000, &[], 1);
+    load.first_token(AttemptId::new(1), NOW);
     load.output(AttemptId::new(1), 0, Tokens::new(24), NOW);
     load.release(AttemptId::new(1), NOW);
     assert_eq!(load.load(SLOT), WorkerLoad::default());

@@ -164,6 +164,7 @@ fn sessions_that_come_one_by_one_begin_on_different_ranks() {
             now,
         };
         book.book(AttemptId::new(number), RankSlot::new(rank as u32), &booking);
+        book.first_token(AttemptId::new(number), now);
         book.release(AttemptId::new(number), now + Duration::from_secs(1));
         homes.push(rank);
     }
