@@ -14,7 +14,8 @@
 //! Recent work counts at both ends. Beyond [`SLACK`] times a rank's fair share it is a cost like work that waits, so that
 //! the favourite of a fleet whose requests come one by one does not stay the favourite for ever. Below half the share a
 //! rank is as much cheaper as it lacks, so that ranks nobody uses are opened although the first one has what all
-//! requests share. In between a cache decides undisturbed.
+//! requests share. In between a cache decides undisturbed. Neither is more than the request itself: a memory may outweigh
+//! a cache, never the load of the moment, or a rank that comes back after an hour would get everything.
 //!
 //! What a request computes holds up those who come after it as well, so it counts [`FOLLOWERS`] times as much as what it
 //! waits for itself.
@@ -44,7 +45,7 @@ pub struct CostTerms {
     pub decode: WeightedBlocks,
     /// `request_weight ×` attempts in flight.
     pub requests: WeightedBlocks,
-    /// `recent_weight ×` recent work below half the fair share, and beyond it.
+    /// `recent_weight ×` recent work beyond the fair share, less what it lacks to half of it.
     pub recent: WeightedBlocks,
 }
 
@@ -131,7 +132,7 @@ impl Cost {
         let weights = &request.weights;
         let decode = weights.decode * float(candidate.context);
         let requests = weights.request * load.active_requests as f64 * unit;
-        let recent = weights.recent * of_recent(float(candidate.recent), float(request.fair_recent));
+        let recent = weights.recent * of_recent(candidate, request);
         let terms = CostTerms {
             backlog: blocks(backlog),
             request: blocks(input),
@@ -146,9 +147,13 @@ impl Cost {
     }
 }
 
-fn of_recent(recent: f64, fair: f64) -> f64 {
-    let share = (SLACK * fair).max(fair + SMALL_LEAD);
-    TIE_BREAK * recent + recent.min(UNUSED * fair) + (recent - share).max(0.0)
+/// What a rank's memory adds to its cost, or takes off.
+fn of_recent(candidate: &Candidate, request: &RequestShape) -> f64 {
+    let (recent, fair) = (float(candidate.recent), float(request.fair_recent));
+    let most = float(request.input);
+    let lacking = (UNUSED * fair - recent).clamp(0.0, most);
+    let beyond = (recent - (SLACK * fair).max(fair + SMALL_LEAD)).clamp(0.0, most);
+    TIE_BREAK * recent + beyond - lacking
 }
 
 fn float(tokens: Tokens) -> f64 {
@@ -170,7 +175,7 @@ mod tests {
             unit: BlockSize::new(10).unwrap(),
             weights,
             affinity: Affinity::default(),
-            fair_recent: Tokens::new(200),
+            fair_recent: Tokens::ZERO,
             is_pinned: false,
             now: Duration::ZERO,
         }
@@ -241,15 +246,16 @@ mod tests {
     }
 
     #[test]
-    fn recent_work_counts_below_half_the_share_and_beyond_it() {
+    fn recent_work_counts_below_half_the_share_and_beyond_it_by_the_request_at_most() {
+        let remembering =
+            RequestShape { fair_recent: Tokens::new(4000), ..request(CostWeights { recent: 2.0, ..even() }) };
         let recent = |tokens| {
-            let weights = CostWeights { recent: 2.0, ..even() };
-            Cost::of(&request(weights), &Candidate { recent: Tokens::new(tokens), ..busy() })
-                .terms
-                .recent
-                .get()
+            let busy = Candidate { recent: Tokens::new(tokens), ..busy() };
+            Cost::of(&remembering, &busy).terms.recent.get().round()
         };
-        assert_eq!([0, 1000, 2248, 2348].map(recent), [0.0, 20.2, 20.4496, 40.4696]);
+        let (lacking, beyond) = ([0, 500, 1500, 2000], [6048, 6548, 50_000]);
+        assert_eq!(lacking.map(recent), [-200.0, -200.0, -100.0, 0.0]);
+        assert_eq!(beyond.map(recent), [1.0, 101.0, 210.0]);
     }
 
     #[test]
