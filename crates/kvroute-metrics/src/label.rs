@@ -106,6 +106,8 @@ closed_label! {
         Timeout = "timeout",
         /// There is no worker that could take it at all.
         NoWorker = "no_worker",
+        /// It still waited when the router's drain time was over.
+        Stopping = "stopping",
     }
 }
 

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use kvroute_core::{Phase, WorkerId, WorkerRank};
+use kvroute_core::{ModelName, Phase, WorkerId, WorkerRank};
 use prometheus::Registry;
 use prometheus::process_collector::ProcessCollector;
 
 use crate::exposition::Exposition;
 use crate::families::Families;
+use crate::series::Scope;
 use crate::totals::Totals;
 use crate::{
-    MetricsError, MetricsOptions, OverheadMetrics, PoolLabels, PoolMetrics, RankMetrics, RememberedMetrics,
-    RequestCounters, SourceMetrics, SourceState, StageMetrics, WorkerMetrics, WorkerState, WorkerType,
+    MetricsError, MetricsOptions, OverheadMetrics, PoolLabels, PoolMetrics, QueueMetrics, RankMetrics,
+    RememberedMetrics, RequestCounters, SourceMetrics, SourceState, StageMetrics, WorkerMetrics, WorkerState,
+    WorkerType,
 };
 
 /// One router's metrics, with a registry of their own. Cheap to clone; clones are the same metrics.
@@ -20,7 +22,15 @@ pub struct Metrics {
     exposition: Arc<Exposition>,
     families: Arc<Families>,
     totals: Arc<Totals>,
-    unknown_model: Arc<RequestCounters>,
+    unknown_model: Arc<UnknownModel>,
+}
+
+/// What is counted of requests that no pool takes.
+#[derive(Debug)]
+struct UnknownModel {
+    requests: RequestCounters,
+    queue: QueueMetrics,
+    _series: Scope,
 }
 
 /// Model of requests that name none of the pools'.
@@ -42,7 +52,7 @@ impl Metrics {
         Ok(Self {
             exposition: Arc::new(Exposition::new(registry, &options.const_labels)),
             totals: Arc::new(Totals::new(&families)),
-            unknown_model: Arc::new(RequestCounters::new(&families, UNKNOWN_MODEL)),
+            unknown_model: Arc::new(UnknownModel::new(&families)),
             families: Arc::new(families),
         })
     }
@@ -64,7 +74,12 @@ impl Metrics {
 
     /// Counters of requests whose model was not recognised: bad JSON, no access, no such model or path.
     pub fn unknown_model(&self) -> &RequestCounters {
-        &self.unknown_model
+        &self.unknown_model.requests
+    }
+
+    /// Those of them that wait, because a pool of which nothing is known yet may serve their model.
+    pub fn unknown_model_queue(&self) -> &QueueMetrics {
+        &self.unknown_model.queue
     }
 
     /// Handles of one worker that joined.
@@ -95,5 +110,15 @@ impl Metrics {
     /// Handles of what decisions cost.
     pub fn overhead(&self) -> OverheadMetrics {
         self.totals.overhead.clone()
+    }
+}
+
+// === impl UnknownModel ===
+
+impl UnknownModel {
+    fn new(families: &Families) -> Self {
+        let (model, mut series) = (ModelName::new(UNKNOWN_MODEL), Scope::default());
+        let queue = QueueMetrics::new(families, &model, WorkerType::Decode, &mut series);
+        Self { requests: RequestCounters::new(families, UNKNOWN_MODEL), queue, _series: series }
     }
 }

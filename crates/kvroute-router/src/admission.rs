@@ -1,38 +1,46 @@
 //! How a request gets its turn: at once while a rank has room, in line while none has, and not at all in the end.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use kvroute_core::{RankSlot, Tokens};
+use kvroute_core::Tokens;
 use kvroute_metrics::QueueRefusal;
-use kvroute_select::{Nobody, QueueOrder};
-use tokio::time::{Instant, sleep};
+use kvroute_select::{Bound, Nobody, QueueOrder};
+use tokio::time::Instant;
 
 use crate::gate::{Refused, Ticket};
+use crate::lane::{Home, Lane};
 use crate::placing::{Asked, Decision, DecisionTimer};
 use crate::pool::Pool;
-use crate::rank::Rank;
 
-/// How long a request waits that no rank may take though some have room: until its own rank is back, say.
-const RETRY_AFTER: Duration = Duration::from_millis(50);
+/// Turns that one request gets. It may find its rank gone when it decides, and then it waits again; whoever is let in
+/// so often and finds nobody will not be helped by another turn.
+const MOST_TURNS: usize = 5;
 
 /// Why a request got no rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unplaced {
     /// Every rank is busy, and so is the queue.
     QueueFull {
         /// Those who wait.
         waiting: usize,
+        /// What the request wanted.
+        lane: Lane,
     },
     /// Every rank stayed busy for as long as a request may wait.
     QueueTimeout {
         /// How long it waited.
         waited: Duration,
+        /// What the request wanted.
+        lane: Lane,
     },
-    /// No rank takes requests, or none takes this one.
-    NoWorker,
+    /// No rank that may serve it takes requests.
+    NoWorker(Lane),
+    /// No rank will ever do.
+    Hopeless(Lane),
     /// The policy can never place such a request: what it lacks.
     Unservable(&'static str),
+    /// The router stops before the request had its turn.
+    Stopping,
 }
 
 // === impl Pool ===
@@ -44,57 +52,58 @@ impl Pool {
         let refusal = match placed {
             Err(Unplaced::QueueFull { .. }) => QueueRefusal::Full,
             Err(Unplaced::QueueTimeout { .. }) => QueueRefusal::Timeout,
-            Err(Unplaced::NoWorker) => QueueRefusal::NoWorker,
-            Ok(_) | Err(Unplaced::Unservable(_)) => return placed,
+            Err(Unplaced::NoWorker(_)) => QueueRefusal::NoWorker,
+            Err(Unplaced::Stopping) => QueueRefusal::Stopping,
+            Ok(_) | Err(Unplaced::Hopeless(_) | Unplaced::Unservable(_)) => return placed,
         };
         self.metrics().queue().refused(refusal);
         placed
     }
 
     async fn try_admit(&self, asked: &Asked<'_>) -> Result<Decision, Unplaced> {
-        let queue = self.config().queue;
         let arrived = self.knowledge().now();
-        let deadline = Instant::now() + queue.timeout;
-        loop {
-            let turn = self.gate().enter(self.ticket(asked, arrived), deadline).await;
-            let turn = turn.map_err(|refused| self.unplaced(refused))?;
-            let nobody = match self.decide(asked, turn.waited()) {
-                Ok(decision) => return Ok(decision),
-                Err(nobody) => nobody,
+        let deadline = Instant::now() + self.config().queue.timeout;
+        let mut waited = Duration::ZERO;
+        for _ in 0..MOST_TURNS {
+            // Asked anew each time: the session may have found its home in the meantime.
+            let lane = self.lane(asked)?;
+            if self.gate().room().is_hopeless(&lane) {
+                return Err(Unplaced::Hopeless(lane));
+            }
+            let ticket = |lane| Ticket {
+                priority: asked.hints.priority,
+                uncached: self.uncached(asked),
+                lane,
+                arrived,
             };
-            drop(turn);
-            if let Nobody { refusal: Some(refusal) } = nobody
-                && !refusal.may_pass
-            {
-                return Err(Unplaced::Unservable(refusal.message));
+            let turn = match self.gate().enter(lane, ticket, deadline).await {
+                Ok(turn) => turn,
+                Err(refused) => return Err(self.unplaced(refused, waited, self.lane(asked)?)),
+            };
+            waited += turn.waited();
+            match self.decide(asked, waited) {
+                Ok(decision) => return Ok(decision),
+                Err(Nobody { refusal: Some(refusal) }) if !refusal.may_pass => {
+                    return Err(Unplaced::Unservable(refusal.message));
+                }
+                Err(_nobody_now) => {}
             }
-            if queue.limit == 0 || Instant::now() + RETRY_AFTER >= deadline {
-                return Err(Unplaced::NoWorker);
-            }
-            sleep(RETRY_AFTER).await;
         }
+        Err(Unplaced::NoWorker(self.lane(asked)?))
     }
 
-    fn ticket(&self, asked: &Asked<'_>, arrived: Duration) -> Ticket {
-        Ticket {
-            priority: asked.hints.priority,
-            uncached: self.uncached(asked),
-            only: self.usable(asked),
-            arrived,
+    /// What a rank must be for the request.
+    pub(crate) fn lane(&self, asked: &Asked<'_>) -> Result<Lane, Unplaced> {
+        let (pin, adapter) = (asked.hints.pin.clone(), self.adapter_of(asked.request).map(Into::into));
+        if pin.is_some() {
+            return Ok(Lane { pin, adapter, home: None });
         }
-    }
-
-    /// The ranks that the request may use, where that is not all of them.
-    fn usable(&self, asked: &Asked<'_>) -> Option<Arc<[RankSlot]>> {
-        let fleet = self.fleet();
-        let slots_of = |is_usable: &dyn Fn(&Rank) -> bool| {
-            Some(fleet.ranks.iter().filter(|rank| is_usable(rank)).map(|rank| rank.slot).collect())
+        let home = match self.desk().bound(asked.request, asked.hints) {
+            Bound::Free => None,
+            Bound::Home(rank, refusal) => Some(Home { rank, away: refusal.message }),
+            Bound::Nowhere(refusal) => return Err(Unplaced::Unservable(refusal.message)),
         };
-        if let Some(pin) = &asked.hints.pin {
-            return slots_of(&|rank| pin.names(&rank.name));
-        }
-        let adapter = fleet.adapter_of(asked.request)?;
-        slots_of(&|rank| rank.serves_adapter(adapter))
+        Ok(Lane { pin, adapter, home })
     }
 
     /// What is to be computed of the prompt on the rank that has most of it; asked only where the queue goes by it.
@@ -110,13 +119,13 @@ impl Pool {
     }
 
     /// Nobody there is another trouble than everybody busy.
-    fn unplaced(&self, refused: Refused) -> Unplaced {
-        if !self.fleet().ranks.iter().any(|rank| rank.worker.takes_requests()) {
-            return Unplaced::NoWorker;
-        }
+    fn unplaced(&self, refused: Refused, waited_before: Duration, lane: Lane) -> Unplaced {
+        let is_anybody_there = || self.fleet().suiting(&lane).any(|rank| rank.worker.takes_requests());
         match refused {
-            Refused::Full { waiting } => Unplaced::QueueFull { waiting },
-            Refused::TimedOut { waited } => Unplaced::QueueTimeout { waited },
+            Refused::Closed => Unplaced::Stopping,
+            _ if !is_anybody_there() => Unplaced::NoWorker(lane),
+            Refused::Full { waiting } => Unplaced::QueueFull { waiting, lane },
+            Refused::TimedOut { waited } => Unplaced::QueueTimeout { waited: waited_before + waited, lane },
         }
     }
 }

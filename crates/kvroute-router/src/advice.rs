@@ -43,7 +43,7 @@ impl Shared {
         let request = Arc::new(request);
         let counted = pool.counter().count(&request, &pool).await;
         let counting = counted.map_err(RouteError::bad_request)?;
-        pool.check_pin(&hints)?;
+        self.check_pin(&pool, &hints)?;
         let asked = Asked {
             request: &request,
             counting: &counting,
@@ -64,9 +64,11 @@ impl Pool {
             self.desk()
                 .advise(inquiry, |particulars| self.record(inquiry, particulars, asked, Duration::ZERO))
         });
-        advice.map_err(|nobody| {
-            let refusal = nobody.refusal.filter(|refusal| !refusal.may_pass);
-            refusal.map_or(Unplaced::NoWorker, |refusal| Unplaced::Unservable(refusal.message))
+        advice.map_err(|nobody| match (nobody.refusal, self.lane(asked)) {
+            (Some(refusal), _) if !refusal.may_pass => Unplaced::Unservable(refusal.message),
+            (_, Err(unplaced)) => unplaced,
+            (_, Ok(lane)) if self.gate().room().is_hopeless(&lane) => Unplaced::Hopeless(lane),
+            (_, Ok(lane)) => Unplaced::NoWorker(lane),
         })
     }
 }

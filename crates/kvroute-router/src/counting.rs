@@ -3,6 +3,8 @@
 //! A request that cannot be counted is still served: it is routed by load and counted as uncounted, with the
 //! reason as a label, so that a wrong template is visible and never an outage.
 
+mod long_work;
+
 use std::sync::Arc;
 
 use kvroute_core::{TokenId, Tokens};
@@ -11,6 +13,7 @@ use kvroute_funnel::UncountedReason;
 use kvroute_openai::{ClientRequest, Prompt, RequestError};
 use kvroute_tokenize::{ChatRules, EncodeError, EncodeErrorKind, PromptTokenizer};
 
+use self::long_work::LongWork;
 use crate::config::CountMode;
 use crate::log_gate::LogGate;
 use crate::pool::Pool;
@@ -32,6 +35,7 @@ pub(crate) enum Counting {
 pub(crate) struct PromptCounter {
     mode: CountMode,
     local: Option<Arc<PromptTokenizer>>,
+    long_work: LongWork,
     failures: LogGate,
 }
 
@@ -66,7 +70,7 @@ impl Counting {
 impl PromptCounter {
     /// With a tokenizer of its own, or without one: then the workers are asked.
     pub(crate) fn new(mode: CountMode, local: Option<Arc<PromptTokenizer>>) -> Self {
-        Self { mode, local, failures: LogGate::default() }
+        Self { mode, local, long_work: LongWork::of_this_process(), failures: LogGate::default() }
     }
 
     /// Counts a request. The only error is the client's: token ids that the model does not have.
@@ -98,12 +102,20 @@ impl PromptCounter {
         pool: &Pool,
     ) -> Result<TokenizedPrompts, EncodeError> {
         let Some(tokenizer) = &self.local else { return pool.ask_worker_for_ids(request).await };
-        let rules = chat_rules(pool.engine_kind().map(EngineKind::chat_style));
+        self.tokenize(tokenizer, request, chat_rules(pool.engine_kind().map(EngineKind::chat_style))).await
+    }
+
+    async fn tokenize(
+        &self,
+        tokenizer: &Arc<PromptTokenizer>,
+        request: &Arc<ClientRequest>,
+        rules: ChatRules,
+    ) -> Result<TokenizedPrompts, EncodeError> {
         if request.body().len() <= ON_THE_SPOT {
             return tokenizer.encode(&request.prompt, rules);
         }
         let (tokenizer, request) = (Arc::clone(tokenizer), Arc::clone(request));
-        let encoded = tokio::task::spawn_blocking(move || tokenizer.encode(&request.prompt, rules)).await;
+        let encoded = self.long_work.run(move || tokenizer.encode(&request.prompt, rules)).await;
         encoded.unwrap_or_else(|error| {
             Err(EncodeError {
                 kind: EncodeErrorKind::Tokenizer,
@@ -145,3 +157,6 @@ const fn chat_rules(style: Option<ChatStyle>) -> ChatRules {
         Some(ChatStyle::Plain | ChatStyle::Sglang | ChatStyle::LlamaCpp) | None => ChatRules::Plain,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,22 +9,26 @@ use std::time::Duration;
 use kvroute_core::{AttemptId, BlockSize, CachedTokens, HashedPrompts, Tokens};
 use kvroute_funnel::CachedStages;
 use kvroute_metrics::SelectionOverlap;
+use kvroute_openai::ClientRequest;
 use kvroute_select::{
-    Affinity, Candidate, CostWeights, Decided, Exclusion, Nobody, Pick, PickReason, Question, RankView,
-    Selector,
+    Affinity, Bound, Candidate, CostWeights, Decided, Exclusion, Nobody, Pick, PickReason, Question,
+    RankView, Selector,
 };
 use parking_lot::Mutex;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::time::Instant;
 
-use crate::hints::Pin;
+use crate::affinity;
+use crate::hints::{Hints, Pin};
 use crate::rank::Rank;
 
 /// The policy and the load of one pool.
 #[derive(Debug)]
 pub(crate) struct Desk {
     state: Mutex<DeskState>,
+    /// Whether the policy has a rule where requests may go; if not, nobody has to wait for the lock to hear of it.
+    binds: bool,
     opened: Instant,
 }
 
@@ -99,8 +103,9 @@ impl Desk {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let shadow_random = ChaCha8Rng::seed_from_u64(seed ^ random.clone().next_u64());
         random.set_stream(1);
+        let binds = selector.policy().binds();
         let state = DeskState { selector, random, shadow_random, ranks: Vec::new() };
-        Self { state: Mutex::new(state), opened: Instant::now() }
+        Self { state: Mutex::new(state), binds, opened: Instant::now() }
     }
 
     /// Picks a rank and books the attempt on it. `record` sees the particulars before the next decision.
@@ -164,6 +169,16 @@ impl Desk {
         self.state.lock().selector.book_mut().remove_slot(rank.slot);
     }
 
+    /// Where the policy lets a request go that names no rank.
+    pub(crate) fn bound(&self, request: &ClientRequest, hints: &Hints) -> Bound {
+        if !self.binds {
+            return Bound::Free;
+        }
+        let affinity = affinity::of(request, hints.session);
+        let now = self.now();
+        self.state.lock().selector.policy().bound(&affinity, now)
+    }
+
     /// Whether a rank has no more prefill booked than it is busy with.
     pub(crate) fn has_room<'a>(&self, mut ranks: impl Iterator<Item = &'a Arc<Rank>>) -> bool {
         let now = self.now();
@@ -175,13 +190,18 @@ impl Desk {
         })
     }
 
-    /// When the first of the ranks should have worked off what is booked on it.
-    pub(crate) fn shortest_backlog<'a>(
+    /// When there should be room for one more that may use these ranks of all, while so many tokens wait in line.
+    pub(crate) fn time_to_room<'a>(
         &self,
-        ranks: impl Iterator<Item = &'a Arc<Rank>>,
-    ) -> Option<Duration> {
+        usable: impl Iterator<Item = &'a Arc<Rank>>,
+        all: impl Iterator<Item = &'a Arc<Rank>>,
+        in_line: Tokens,
+    ) -> Duration {
+        let now = self.now();
         let mut desk = self.state.lock();
-        ranks.map(|rank| desk.selector.book_mut().backlog_time(rank.slot)).min()
+        let book = desk.selector.book_mut();
+        book.settle(now);
+        book.time_to_room(usable.map(|rank| rank.slot), all.map(|rank| rank.slot), in_line)
     }
 
     /// Shows what time alone has changed.

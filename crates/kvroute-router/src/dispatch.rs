@@ -52,58 +52,60 @@ impl Call {
     }
 }
 
-/// Sends the call to the attempt's worker. The attempt ends here, or lives on in the stream that is returned.
-pub(crate) async fn dispatch(mut attempt: Attempt, call: &Call) -> Result<Response<RelayBody>, RouteError> {
+/// Sends the call to the attempt's worker. The attempt ends here, or lives on in the stream that is returned. Whatever
+/// becomes of it, a trusted caller is told where it went: of those that fail one wants to know it most.
+pub(crate) async fn dispatch(attempt: Attempt, call: &Call) -> Result<Response<RelayBody>, RouteError> {
+    let explanation = call.explanation(&attempt);
+    match send(attempt, call).await {
+        Ok(mut response) => {
+            response.headers_mut().extend(explanation);
+            Ok(response)
+        }
+        Err(error) => Err(error.explained(explanation)),
+    }
+}
+
+async fn send(mut attempt: Attempt, call: &Call) -> Result<Response<RelayBody>, RouteError> {
     let timeouts = *attempt.pool().timeouts();
     let started = Instant::now();
     let deadline = started + timeouts.total;
     let stage = attempt.pool().stages().enter(Stage::Dispatch);
-    let sent = attempt.pool().client().request(upstream_request(&attempt, call)?);
+    let request = match upstream_request(&attempt, call) {
+        Ok(request) => request,
+        Err(error) => return Err(broke(attempt, error.to_string())),
+    };
+    let sent = attempt.pool().client().request(request);
     let head_until = started + timeouts.first_byte;
-    let answer = match timeout_at(deadline.min(head_until), sent).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => return Err(refused(attempt, &error)),
-        Err(_elapsed) if head_until < deadline => {
+    let cut = attempt.pool().streams().cut.clone();
+    let answer = match cut.run_until_cancelled_owned(timeout_at(deadline.min(head_until), sent)).await {
+        Some(Ok(Ok(answer))) => answer,
+        Some(Ok(Err(error))) => return Err(refused(attempt, &error)),
+        Some(Err(_elapsed)) if head_until < deadline => {
             return Err(timed_out(attempt, "first_byte", timeouts.first_byte));
         }
-        Err(_elapsed) => return Err(timed_out(attempt, "total", timeouts.total)),
+        Some(Err(_elapsed)) => return Err(timed_out(attempt, "total", timeouts.total)),
+        None => return Err(cut_off(attempt)),
     };
     if answer.status().is_informational() {
         let cause = format!("it answered with {}, which nobody asked for", answer.status());
         return Err(broke(attempt, cause));
     }
     stage.passed(started.elapsed());
-    let explanation = call.explanation(&attempt);
     attempt.dispatched(answer.status().is_success());
     if answer.status().is_success() && is_event_stream(&answer) {
-        return Ok(explained(stream(attempt, call, answer, deadline), explanation));
+        return Ok(stream(attempt, call, answer, deadline));
     }
-    let response = whole(attempt, call, answer, deadline).await?;
-    Ok(explained(response, explanation))
+    whole(attempt, call, answer, deadline).await
 }
 
-fn explained(mut response: Response<RelayBody>, explanation: HeaderMap) -> Response<RelayBody> {
-    response.headers_mut().extend(explanation);
-    response
-}
-
-fn upstream_request(attempt: &Attempt, call: &Call) -> Result<Request<Full<Bytes>>, RouteError> {
+fn upstream_request(attempt: &Attempt, call: &Call) -> Result<Request<Full<Bytes>>, http::Error> {
     let rank = attempt.rank();
-    let uri = format!("{}{}", rank.worker.config().url, call.request.endpoint.path());
-    let broken = |cause: String| {
-        let worker = rank.name.worker.to_string();
-        RouteError::worker(rank.name.clone(), ErrorKind::UpstreamBroke { worker, cause })
-    };
-    let uri = uri.parse::<Uri>().map_err(|error| broken(error.to_string()))?;
+    let uri = format!("{}{}", rank.worker.config().url, call.request.endpoint.path()).parse::<Uri>()?;
     let body = call.request.upstream_body(UpstreamEdits {
         inject_usage: rank.engine.accepts_stream_options(),
         model: attempt.pool().model_for_worker(&call.request),
     });
-    let mut request = Request::builder()
-        .method(Method::POST)
-        .uri(uri)
-        .body(Full::new(body))
-        .map_err(|error| broken(error.to_string()))?;
+    let mut request = Request::builder().method(Method::POST).uri(uri).body(Full::new(body))?;
     *request.headers_mut() = headers::for_worker(&call.headers, &call.request_id);
     if let Some(header) = rank.engine.rank_header().filter(|_| rank.ranks_of_worker > 1) {
         let value = HeaderValue::from(rank.name.dp_rank.get());
@@ -138,10 +140,12 @@ async fn whole(
 ) -> Result<Response<RelayBody>, RouteError> {
     let timeouts = *attempt.pool().timeouts();
     let (head, upstream) = answer.into_parts();
-    let body = match read_whole(upstream, &timeouts, deadline).await {
-        Ok(body) => body,
-        Err(Unread::Broken(cause)) => return Err(broke(attempt, cause)),
-        Err(Unread::TimedOut(limit, after)) => return Err(timed_out(attempt, limit, after)),
+    let cut = attempt.pool().streams().cut.clone();
+    let body = match cut.run_until_cancelled_owned(read_whole(upstream, &timeouts, deadline)).await {
+        Some(Ok(body)) => body,
+        Some(Err(Unread::Broken(cause))) => return Err(broke(attempt, cause)),
+        Some(Err(Unread::TimedOut(limit, after))) => return Err(timed_out(attempt, limit, after)),
+        None => return Err(cut_off(attempt)),
     };
     if !head.status.is_success() {
         tracing::debug!(worker = %attempt.rank().name, status = %head.status, "worker refused a request");
@@ -223,6 +227,13 @@ fn broke(attempt: Attempt, cause: String) -> RouteError {
 fn timed_out(attempt: Attempt, limit: &'static str, after: Duration) -> RouteError {
     attempt.rank().worker.doubt.notify_one();
     fail(attempt, |worker| ErrorKind::Timeout { worker, limit, after })
+}
+
+/// The router stops before the answer has begun, or before a whole one has ended: unlike a stream that runs, it can still
+/// be refused properly.
+fn cut_off(attempt: Attempt) -> RouteError {
+    attempt.finish(Close::Failed);
+    RouteError::router(ErrorKind::Stopping)
 }
 
 fn fail(attempt: Attempt, kind: impl FnOnce(String) -> ErrorKind) -> RouteError {

@@ -7,9 +7,12 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use kvroute_core::WorkerRank;
 use kvroute_openai::{ErrorBody, RequestError};
+
+/// When a client that a stopping router turns away may ask again: it will not be this process that answers.
+const ANOTHER_ROUTER: Duration = Duration::from_secs(1);
 
 /// Where a failure came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub enum Origin {
 pub struct RouteError {
     kind: ErrorKind,
     origin: Origin,
+    /// What its answer tells beside the body; boxed, because errors are handed on through many results.
+    headers: Option<Box<HeaderMap>>,
 }
 
 /// What went wrong.
@@ -59,23 +64,33 @@ pub enum ErrorKind {
         /// Names of the pools, comma-separated.
         served: String,
     },
-    /// No pool exists yet, because no worker has answered its probe.
-    #[error("no worker has answered its probe yet: {workers}")]
+    /// A pool of which no worker has answered its probe may serve what is asked for.
+    #[error("what is served is not known yet, because no worker of a pool has answered its probe: {workers}")]
     NotReady {
         /// Workers and what is wrong with each.
         workers: String,
     },
-    /// Every worker of the pool is excluded.
-    #[error("no worker of model {model:?} can take this request: {workers}")]
+    /// No worker that may serve the request takes any.
+    #[error("no worker of model {model:?} can take this request: {reason}")]
     NoWorker {
         /// The pool's model.
         model: String,
-        /// Workers and what is wrong with each.
+        /// Workers and what is wrong with each, behind the rule that leaves no others.
+        reason: String,
+    },
+    /// The only worker that the request may go to lacks its adapter.
+    #[error("{bound}, which does not serve {adapter:?}; workers that do: {workers}")]
+    AdapterElsewhere {
+        /// What binds the request to the worker, up to the worker's name.
+        bound: String,
+        /// The adapter.
+        adapter: String,
+        /// Ranks that serve it.
         workers: String,
     },
     /// Every worker is busy and as many requests wait as may.
     #[error(
-        "every worker of model {model:?} is busy and {waiting} requests wait already; send it again later, or raise pool.queue.limit"
+        "every worker of model {model:?} that may serve this request is busy and {waiting} requests wait already; send it again later, or raise pool.queue.limit"
     )]
     QueueFull {
         /// The pool's model.
@@ -87,7 +102,7 @@ pub enum ErrorKind {
     },
     /// Every worker stayed busy.
     #[error(
-        "every worker of model {model:?} stayed busy for {:.1} s, as long as pool.queue.timeout lets a request wait; send it again later",
+        "every worker of model {model:?} that may serve this request stayed busy for {:.1} s, as long as pool.queue.timeout lets a request wait; send it again later",
         waited.as_secs_f64()
     )]
     QueueTimeout {
@@ -154,22 +169,32 @@ pub enum ErrorKind {
 impl RouteError {
     /// A failure that the request itself caused.
     pub fn client(kind: ErrorKind) -> Self {
-        Self { kind, origin: Origin::Client }
+        Self { kind, origin: Origin::Client, headers: None }
     }
 
     /// A failure of this router or its fleet as a whole.
     pub fn router(kind: ErrorKind) -> Self {
-        Self { kind, origin: Origin::Router }
+        Self { kind, origin: Origin::Router, headers: None }
     }
 
     /// A failure of one worker.
     pub fn worker(rank: WorkerRank, kind: ErrorKind) -> Self {
-        Self { kind, origin: Origin::Worker(rank) }
+        Self { kind, origin: Origin::Worker(rank), headers: None }
     }
 
     /// A body that cannot be served.
     pub fn bad_request(error: RequestError) -> Self {
         Self::client(ErrorKind::BadRequest(Box::new(error)))
+    }
+
+    /// The same, with an answer that also tells how its request was placed.
+    pub(crate) fn explained(self, explanation: HeaderMap) -> Self {
+        Self { headers: Some(Box::new(explanation)), ..self }
+    }
+
+    /// What its answer tells beside the body.
+    pub(crate) fn headers(&self) -> HeaderMap {
+        self.headers.as_deref().cloned().unwrap_or_default()
     }
 
     /// What went wrong.
@@ -193,6 +218,7 @@ impl RouteError {
             ErrorKind::QueueFull { retry_after, .. } | ErrorKind::QueueTimeout { retry_after, .. } => {
                 Some(retry_after)
             }
+            ErrorKind::Stopping => Some(ANOTHER_ROUTER),
             _ => None,
         }
     }
@@ -218,7 +244,8 @@ impl ErrorKind {
             Self::BodyBroken(_)
             | Self::ModelMissing { .. }
             | Self::Unservable { .. }
-            | Self::UnknownWorker { .. } => StatusCode::BAD_REQUEST,
+            | Self::UnknownWorker { .. }
+            | Self::AdapterElsewhere { .. } => StatusCode::BAD_REQUEST,
             Self::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
@@ -238,7 +265,8 @@ impl ErrorKind {
             | Self::ModelMissing { .. }
             | Self::Unservable { .. }
             | Self::UnknownModel { .. }
-            | Self::UnknownWorker { .. } => "invalid_request_error",
+            | Self::UnknownWorker { .. }
+            | Self::AdapterElsewhere { .. } => "invalid_request_error",
             Self::QueueFull { .. } => "rate_limit_error",
             Self::NotReady { .. } | Self::NoWorker { .. } | Self::QueueTimeout { .. } | Self::Stopping => {
                 "service_unavailable_error"
@@ -268,6 +296,7 @@ impl ErrorKind {
             Self::QueueTimeout { .. } => "queue_timeout",
             Self::Unservable { .. } => "unservable",
             Self::UnknownWorker { .. } => "unknown_worker",
+            Self::AdapterElsewhere { .. } => "adapter_elsewhere",
             Self::UpstreamBroke { .. } => "upstream_broke",
             Self::UpstreamBrokeMidStream { .. } => "upstream_broke_mid_stream",
             Self::Stopping => "router_stopping",

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::task::Waker;
 use std::time::Duration;
 
+use kvroute_core::Tokens;
 use kvroute_metrics::QueueMetrics;
 use kvroute_select::{LineFull, TicketId, WaitingLine};
 use parking_lot::{Mutex, MutexGuard};
@@ -34,8 +35,11 @@ const PATIENCE_SHARE: u32 = 3;
 /// Who knows what ranks have room. Asked under the gate's lock: it must not call the gate, and [`Gate::wake`] and the
 /// end of a turn must not come from under a lock that it takes.
 pub(crate) trait Room: Send + Sync {
-    /// Whether a rank that this request may use has room now. Depends on the ranks of the ticket alone.
-    fn has_room(&self, ticket: &Ticket) -> bool;
+    /// What a rank must be for a request: requests of equal lanes wait for the same room.
+    type Lane: Clone + Ord + Send + Sync;
+
+    /// Whether a request of this lane should be let in now.
+    fn has_room(&self, lane: &Self::Lane) -> bool;
 }
 
 /// Why a request is not let in. Counted by whoever knows whether there was any rank for it at all.
@@ -45,15 +49,17 @@ pub(crate) enum Refused {
     Full { waiting: usize },
     /// No rank had room for it for so long.
     TimedOut { waited: Duration },
+    /// Nobody is let in any more.
+    Closed,
 }
 
 /// One pool's gate.
 #[derive(Debug)]
-pub(crate) struct Gate<R> {
+pub(crate) struct Gate<R: Room> {
     room: R,
-    state: Mutex<State>,
-    /// Those who wait, the turn that is out, and whoever is about to join: zero lets a newcomer decide at once.
-    /// Written under the lock, read without it.
+    state: Mutex<State<R::Lane>>,
+    /// Those who wait, the turn that is out, whoever is about to join, and one more once the gate is closed: zero lets a
+    /// newcomer decide at once. Written under the lock, read without it.
     crowd: AtomicUsize,
     joined: Notify,
     metrics: QueueMetrics,
@@ -61,9 +67,17 @@ pub(crate) struct Gate<R> {
 
 /// Who waits, and whether one of those who waited may decide now.
 #[derive(Debug)]
-struct State {
-    line: WaitingLine<Option<Waker>>,
+struct State<L> {
+    line: WaitingLine<L, Option<Waker>>,
     is_turn_out: bool,
+    is_closed: bool,
+}
+
+/// How it stands with one who was in line.
+enum Standing {
+    Waits,
+    HasTurn,
+    TurnedAway,
 }
 
 // === impl Gate ===
@@ -72,24 +86,43 @@ impl<R: Room> Gate<R> {
     /// A gate where nobody waits.
     pub(crate) fn new(room: R, config: &QueueConfig, metrics: QueueMetrics) -> Self {
         let line = WaitingLine::new(config.limit, config.order, config.timeout / PATIENCE_SHARE);
-        let state = Mutex::new(State { line, is_turn_out: false });
+        let state = Mutex::new(State { line, is_turn_out: false, is_closed: false });
         Self { room, state, crowd: AtomicUsize::new(0), joined: Notify::new(), metrics }
     }
 
-    /// Waits until the request may decide, until `deadline` at most. Dropping the future takes it out of line.
-    pub(crate) async fn enter(&self, ticket: Ticket, deadline: Instant) -> Result<Turn<'_, R>, Refused> {
-        if self.crowd.load(Ordering::Relaxed) == 0 && self.room.has_room(&ticket) {
+    /// Waits until a request of this lane may decide, until `deadline` at most; its ticket is made only where others
+    /// wait or it has to. Dropping the future takes it out of line.
+    pub(crate) async fn enter(
+        &self,
+        lane: R::Lane,
+        ticket: impl FnOnce(R::Lane) -> Ticket<R::Lane>,
+        deadline: Instant,
+    ) -> Result<Turn<'_, R>, Refused> {
+        if self.crowd.load(Ordering::Relaxed) == 0 && self.room.has_room(&lane) {
             return Ok(Turn::at_once(None));
         }
-        let mut queued = match self.join(ticket) {
-            Ok(Joined::Next(turn)) => return Ok(turn),
-            Ok(Joined::InLine(queued)) => queued,
-            Err(LineFull { waiting }) => return Err(Refused::Full { waiting }),
+        let mut queued = match self.join(ticket(lane))? {
+            Joined::Next(turn) => return Ok(turn),
+            Joined::InLine(queued) => queued,
         };
         match timeout_at(deadline, &mut queued).await {
-            Ok(turn) => Ok(turn),
+            Ok(turn) => turn,
             Err(_elapsed) => queued.give_up(),
         }
+    }
+
+    /// Turns away all who wait, and whoever comes.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let waiting: Vec<_> = state.line.all_mut().filter_map(Option::take).collect();
+        self.unlock(state, None);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Who knows what ranks have room.
+    pub(crate) const fn room(&self) -> &R {
+        &self.room
     }
 
     /// Room may have become free.
@@ -102,6 +135,11 @@ impl<R: Room> Gate<R> {
             let admitted = self.give_turn(&mut state);
             self.unlock(state, admitted);
         }
+    }
+
+    /// What ranks would have to compute for all who wait.
+    pub(crate) fn uncached(&self) -> Tokens {
+        self.state.lock().line.uncached()
     }
 
     /// How many wait.
@@ -120,11 +158,14 @@ impl<R: Room> Gate<R> {
         }
     }
 
-    fn join(&self, ticket: Ticket) -> Result<Joined<'_, R>, LineFull> {
+    fn join(&self, ticket: Ticket<R::Lane>) -> Result<Joined<'_, R>, Refused> {
         let mut state = self.state.lock();
+        if state.is_closed {
+            return Err(Refused::Closed);
+        }
         self.crowd.store(state.crowd() + 1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if !state.is_turn_out && state.line.is_next(&ticket, |ticket| self.room.has_room(ticket)) {
+        if !state.is_turn_out && state.line.is_next(&ticket, |lane| self.room.has_room(lane)) {
             // Those behind it must not be let in on the room that it is about to take.
             state.is_turn_out = !state.line.is_empty();
             let turn = Turn::at_once(state.is_turn_out.then_some(self));
@@ -135,7 +176,8 @@ impl<R: Room> Gate<R> {
         let admitted = self.give_turn(&mut state);
         let id = state.line.push(ticket, None);
         self.unlock(state, admitted);
-        let queued = Queued::new(self, id?);
+        let id = id.map_err(|LineFull { waiting }| Refused::Full { waiting })?;
+        let queued = Queued::new(self, id);
         self.joined.notify_waiters();
         Ok(Joined::InLine(queued))
     }
@@ -149,17 +191,17 @@ impl<R: Room> Gate<R> {
     }
 
     /// Gives the turn to the first in line that there is room for, unless it is out already.
-    fn give_turn(&self, state: &mut State) -> Option<Waker> {
+    fn give_turn(&self, state: &mut State<R::Lane>) -> Option<Waker> {
         if state.is_turn_out {
             return None;
         }
-        let (_, _, waker) = state.line.pop_first(|ticket| self.room.has_room(ticket))?;
+        let (_, _, waker) = state.line.pop_first(|lane| self.room.has_room(lane))?;
         state.is_turn_out = true;
         waker
     }
 
     /// Lets newcomers see what has changed, and then wakes whoever was given the turn.
-    fn unlock(&self, state: MutexGuard<'_, State>, admitted: Option<Waker>) {
+    fn unlock(&self, state: MutexGuard<'_, State<R::Lane>>, admitted: Option<Waker>) {
         self.crowd.store(state.crowd(), Ordering::Relaxed);
         drop(state);
         if let Some(waker) = admitted {
@@ -167,15 +209,18 @@ impl<R: Room> Gate<R> {
         }
     }
 
-    /// Whether one is still in line; then `waker` will be woken when it is given the turn.
-    fn still_waits(&self, id: TicketId, waker: &Waker) -> bool {
+    /// How it stands with one who was in line; if it still waits, `waker` will be woken when that changes.
+    fn standing(&self, id: TicketId, waker: &Waker) -> Standing {
         let waker = waker.clone();
         let mut state = self.state.lock();
-        let Some(kept) = state.line.get_mut(id) else { return false };
+        if state.is_closed {
+            return Standing::TurnedAway;
+        }
+        let Some(kept) = state.line.get_mut(id) else { return Standing::HasTurn };
         let displaced = kept.replace(waker);
         drop(state); // Dropping a waker may drop what it would have woken.
         drop(displaced);
-        true
+        Standing::Waits
     }
 
     /// Takes one out of line; false if it is not there any more, since it was given the turn.
@@ -197,9 +242,9 @@ enum Joined<'a, R: Room> {
 
 // === impl State ===
 
-impl State {
+impl<L: Clone + Ord> State<L> {
     fn crowd(&self) -> usize {
-        self.line.len() + usize::from(self.is_turn_out)
+        self.line.len() + usize::from(self.is_turn_out) + usize::from(self.is_closed)
     }
 }
 

@@ -10,6 +10,7 @@ use kvroute_openai::{ErrorBody, RequestError};
 use kvroute_select::{AffinityKey, CostWeights};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::config::WorkerConfig;
 use crate::error::RouteError;
 use crate::headers::{OWN_PREFIX, WORKER};
 use crate::log_gate::LogGate;
@@ -28,7 +29,7 @@ pub(crate) struct Hints {
 }
 
 /// A worker by its name, or one rank of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pin {
     /// Name of the worker.
     pub(crate) worker: String,
@@ -48,7 +49,7 @@ const OVERRIDE: HeaderName = HeaderName::from_static("x-kvroute-override");
 /// Headers of this program that a request may have.
 const KNOWN: [HeaderName; 3] = [PRIORITY, WORKER, OVERRIDE];
 
-/// Longest value in bytes; nothing that is meant is longer.
+/// Longest value of a header of this program in bytes; nothing that is meant is longer.
 const LONGEST: usize = 512;
 
 /// Priorities are from the negative of it to it.
@@ -65,7 +66,7 @@ static IGNORED: LogGate = LogGate::new();
 impl Hints {
     /// Reads the headers of one request. Values that are not understood are the client's mistake, with status 400.
     pub(crate) fn read(headers: &HeaderMap, is_trusted: bool) -> Result<Self, RouteError> {
-        let mut hints = Self { session: session(headers)?, priority: priority(headers)?, ..Self::default() };
+        let mut hints = Self { session: session(headers), priority: priority(headers)?, ..Self::default() };
         if !is_trusted {
             warn_of_ignored(headers);
             return Ok(hints);
@@ -79,10 +80,11 @@ impl Hints {
     }
 }
 
-/// An empty name is none.
-fn session(headers: &HeaderMap) -> Result<Option<AffinityKey>, RouteError> {
-    let name = only_value(headers, &SESSION)?.filter(|name| !name.is_empty());
-    Ok(name.map(|name| AffinityKey::new(xxh3_64(name.as_bytes()))))
+/// Any bytes are a name, and of several the first is meant: the header is not this program's own, and a client that has
+/// always sent it to somebody else makes no mistake. An empty name is none.
+fn session(headers: &HeaderMap) -> Option<AffinityKey> {
+    let name = headers.get_all(&SESSION).iter().find(|name| !name.is_empty())?;
+    Some(AffinityKey::new(xxh3_64(name.as_bytes())))
 }
 
 fn priority(headers: &HeaderMap) -> Result<i32, RouteError> {
@@ -94,7 +96,7 @@ fn priority(headers: &HeaderMap) -> Result<i32, RouteError> {
     })
 }
 
-/// The text of a header that may stand once.
+/// The text of a header of this program, which may stand once.
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, RouteError> {
     let Some(value) = only_value(headers, name)? else { return Ok(None) };
     let text = value.to_str().map_err(|_| refused(name, "the value is not plain ASCII text"))?;
@@ -188,6 +190,13 @@ impl Pin {
             last.and_then(digits) == Some(dp_rank.get())
         };
         (name == self.worker && rank.dp_rank == dp_rank) || is_whole_name()
+    }
+
+    /// Whether it may mean a rank of a worker of which nothing but the configuration is known.
+    pub(crate) fn may_name(&self, worker: &WorkerConfig) -> bool {
+        let is_within = |rank: &DpRank| worker.dp_ranks.is_none_or(|ranks| rank.get() < ranks);
+        let ranks = [Some(DpRank::new(0)), self.dp_rank.filter(is_within)];
+        ranks.into_iter().flatten().any(|rank| self.names(&WorkerRank::new(worker.id(), rank)))
     }
 }
 

@@ -24,6 +24,7 @@ mod headers;
 mod hints;
 mod keeper;
 mod knowledge;
+mod lane;
 mod log_gate;
 mod membership;
 mod memory;

@@ -1,5 +1,6 @@
 //! A worker's place in a pool: its ranks, their slots, and the tasks that follow its KV events.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kvroute_core::{BlockSize, ModelName, Tokens};
@@ -23,8 +24,8 @@ use crate::worker::Worker;
 /// A worker that has joined.
 pub(crate) struct Membership {
     pool: Arc<Pool>,
+    worker: Arc<Worker>,
     ranks: Vec<Arc<Rank>>,
-    adapters: Vec<String>,
     identity: Identity,
     feeds: JoinSet<()>,
     stop: CancellationToken,
@@ -99,7 +100,7 @@ impl Membership {
                 metrics: shared.metrics().rank(&opened.name, WorkerType::Decode),
                 source: sources::source_of(&pool, &opened, &cache, shared.metrics()),
                 busy_above,
-                adapters: adapters.iter().cloned().collect(),
+                adapters: adapters.clone(),
                 told_load: interval.map(|interval| ToldLoad::new(interval, found.kv_capacity)),
                 name: opened.name,
             }));
@@ -113,9 +114,11 @@ impl Membership {
         if let Some(interval) = interval {
             feeds.spawn(follow(ranks.clone(), pool.client().clone(), interval, stop.clone()));
         }
-        pool.change_fleet(|fleet| fleet.with(&ranks, &adapters));
+        pool.change_fleet(|fleet| fleet.with(&ranks));
+        worker.set_member(true);
+        shared.worker_joined();
         tell(&pool, &ranks, found, followed);
-        Ok(Self { pool, ranks, adapters, identity: identity(found), feeds, stop })
+        Ok(Self { pool, worker: Arc::clone(worker), ranks, identity: identity(found), feeds, stop })
     }
 
     /// What a probe says is another than when the worker joined, by name. A question that got no proper answer this
@@ -145,7 +148,8 @@ impl Membership {
 
     /// Takes the worker's ranks out of the pool and frees what they owned.
     pub(crate) async fn leave(mut self) {
-        self.pool.change_fleet(|fleet| fleet.without(&self.ranks, &self.adapters));
+        self.worker.set_member(false);
+        self.pool.change_fleet(|fleet| fleet.without(&self.ranks));
         self.stop.cancel();
         while self.feeds.join_next().await.is_some() {}
         for rank in &self.ranks {
@@ -194,7 +198,7 @@ fn busy_above(plan: &PoolPlan, found: &Probe) -> Option<Tokens> {
     }
 }
 
-fn adapters(model: &ModelName, found: &Probe) -> Vec<String> {
+fn adapters(model: &ModelName, found: &Probe) -> BTreeSet<String> {
     let others = found.models.iter().filter(|served| served.id != model.as_str());
     others.map(|served| served.id.clone()).collect()
 }
@@ -237,17 +241,12 @@ fn tell(pool: &Pool, ranks: &[Arc<Rank>], found: &Probe, followed: usize) {
 // === impl Fleet ===
 
 impl Fleet {
-    fn with(&self, ranks: &[Arc<Rank>], adapters: &[String]) -> Self {
-        let ranks = self.ranks.iter().chain(ranks).cloned().collect();
-        Self::of(ranks, self.adapters.iter().chain(adapters).cloned().collect())
+    fn with(&self, ranks: &[Arc<Rank>]) -> Self {
+        Self::of(self.ranks.iter().chain(ranks).cloned().collect())
     }
 
-    /// An adapter's name stays as long as another member serves it; names are few and re-added on every join.
-    fn without(&self, ranks: &[Arc<Rank>], adapters: &[String]) -> Self {
+    fn without(&self, ranks: &[Arc<Rank>]) -> Self {
         let leaves = |rank: &&Arc<Rank>| ranks.iter().any(|left| Arc::ptr_eq(left, rank));
-        let kept: Vec<_> = self.ranks.iter().filter(|rank| !leaves(rank)).cloned().collect();
-        let names = self.adapters.iter().filter(|name| !kept.is_empty() || !adapters.contains(name));
-        let names = names.cloned().collect();
-        Self::of(kept, names)
+        Self::of(self.ranks.iter().filter(|rank| !leaves(rank)).cloned().collect())
     }
 }

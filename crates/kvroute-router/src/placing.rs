@@ -123,7 +123,7 @@ impl Pool {
         then: impl FnOnce(&Inquiry<'_>) -> T,
     ) -> (HashedPrompts, T) {
         let request = asked.request;
-        let adapter = fleet.adapter_of(request);
+        let adapter = self.adapter_of(request);
         let weights = asked.hints.overrides.apply(self.config().weights);
         let hashed = self.hash(fleet, asked, adapter, timer);
         let is_looked_up = hashed.is_some();

@@ -15,14 +15,15 @@ use kvroute_tokenize::{EncodeError, EncodeErrorKind};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use crate::config::{CountMode, PoolConfig, Timeouts};
+use crate::config::{CountMode, PoolConfig, Timeouts, WorkerConfig};
 use crate::counting::{PromptCounter, TokenizedPrompts};
 use crate::decisions::DecisionLog;
 use crate::desk::Desk;
 use crate::error::{ErrorKind, RouteError};
 use crate::gate::Gate;
-use crate::hints::Hints;
+use crate::hints::{Hints, Pin};
 use crate::knowledge::Knowledge;
+use crate::lane::Lane;
 use crate::log_gate::LogGate;
 use crate::plan::{PoolPlan, RouterError};
 use crate::rank::Rank;
@@ -71,7 +72,7 @@ pub(crate) struct Fleet {
     pub(crate) ranks: Vec<Arc<Rank>>,
     /// Their slots, in the same order.
     pub(crate) slots: Vec<RankSlot>,
-    /// Further names that the workers serve the model by: adapters.
+    /// Further names that they serve the model by: their adapters, each as long as one of them has it.
     pub(crate) adapters: BTreeSet<String>,
 }
 
@@ -97,7 +98,8 @@ impl Pool {
         let asks_index = policy.uses_index() || config.observe || !shadows.is_empty();
         let desk = Arc::new(Desk::new(Selector::new(policy, shadows), shared.seed()));
         let fleet = Arc::new(ArcSwap::default());
-        let seats = Seats::new(Arc::clone(&desk), Arc::clone(&fleet));
+        let seats =
+            Seats::new(Arc::clone(&desk), Arc::clone(&fleet), shared.workers_of(&plan).cloned().collect());
         let pool_metrics = metrics.pool(&labels);
         Ok(Self {
             stages: metrics.stages(Phase::Aggregated),
@@ -129,6 +131,11 @@ impl Pool {
     /// Whether it was made by this plan.
     pub(crate) fn is_of(&self, plan: &Arc<PoolPlan>) -> bool {
         Arc::ptr_eq(&self.plan, plan)
+    }
+
+    /// What it was made by.
+    pub(crate) fn plan(&self) -> &PoolPlan {
+        &self.plan
     }
 
     /// As configured.
@@ -191,27 +198,44 @@ impl Pool {
         &self.counter
     }
 
-    /// Whether the caller named a worker that there is, if it named one.
-    pub(crate) fn check_pin(&self, hints: &Hints) -> Result<(), RouteError> {
+    /// Whether the caller named a worker that there is or may come, if it named one. A configured worker that has not
+    /// joined is waited for, unless it is in one of the pools already and is not what was named.
+    pub(crate) fn check_pin(&self, hints: &Hints, pools: &[Arc<Self>]) -> Result<(), RouteError> {
         let Some(pin) = &hints.pin else { return Ok(()) };
-        let fleet = self.fleet();
-        if fleet.ranks.iter().any(|rank| pin.names(&rank.name)) {
+        let is_there = self.fleet().ranks.iter().any(|rank| pin.names(&rank.name));
+        if is_there || self.awaited(pools).any(|worker| pin.may_name(worker)) {
             return Ok(());
         }
-        let names: Vec<_> = fleet.ranks.iter().map(|rank| rank.name.to_string()).collect();
-        Err(RouteError::client(ErrorKind::UnknownWorker {
+        Err(self.unknown_worker(pin, pools))
+    }
+
+    /// The caller named a worker that is none of those that there are or may come.
+    pub(crate) fn unknown_worker(&self, pin: &Pin, pools: &[Arc<Self>]) -> RouteError {
+        let fleet = self.fleet();
+        let joined = fleet.ranks.iter().map(|rank| rank.name.to_string());
+        let names: Vec<_> = joined.chain(self.awaited(pools).map(|worker| worker.id().to_string())).collect();
+        RouteError::client(ErrorKind::UnknownWorker {
             named: pin.to_string(),
             model: self.model.to_string(),
             workers: names.join(", "),
-        }))
+        })
     }
 
-    /// When a refused request may try again: once the first worker has done what it has.
-    pub(crate) fn retry_after(&self) -> Duration {
-        let fleet = self.fleet();
-        let ready = fleet.ranks.iter().filter(|rank| rank.worker.takes_requests());
-        let backlog = self.desk.shortest_backlog(ready).unwrap_or_default();
-        backlog.clamp(Duration::from_secs(1), LONGEST_RETRY_AFTER)
+    /// Configured workers that are in none of the pools yet.
+    fn awaited<'a>(&'a self, pools: &'a [Arc<Self>]) -> impl Iterator<Item = &'a WorkerConfig> {
+        let has_joined = |worker: &WorkerConfig| {
+            let id = worker.id();
+            pools.iter().any(|pool| pool.fleet.load().ranks.iter().any(|rank| rank.name.worker == id))
+        };
+        self.config().workers.iter().filter(move |worker| !has_joined(worker))
+    }
+
+    /// When a refused request may try again: once those who stand in line have been served, too.
+    pub(crate) fn retry_after(&self, lane: &Lane) -> Duration {
+        let (fleet, is_ready) = (self.fleet(), |rank: &&Arc<Rank>| rank.worker.takes_requests());
+        let (usable, all) = (fleet.suiting(lane).filter(is_ready), fleet.ranks.iter().filter(is_ready));
+        let time = self.desk.time_to_room(usable, all, self.gate.uncached());
+        time.clamp(Duration::from_secs(1), LONGEST_RETRY_AFTER)
     }
 
     /// What is known of the workers' caches.
@@ -238,6 +262,13 @@ impl Pool {
     pub(crate) fn model_for_worker(&self, request: &ClientRequest) -> Option<&str> {
         let asked = request.model.as_deref()?;
         (asked != self.model.as_str() && self.is_alias(asked)).then_some(self.model.as_str())
+    }
+
+    /// The adapter that a request asks for: every name that is not the model's own. Whether anybody serves it is for the
+    /// fleet of the moment to say; one that has lost it must not take the request for the model itself.
+    pub(crate) fn adapter_of<'a>(&self, request: &'a ClientRequest) -> Option<&'a str> {
+        let is_own = |name: &str| name == self.model.as_str() || self.is_alias(name);
+        request.model.as_deref().filter(|name| !is_own(name))
     }
 
     fn is_alias(&self, name: &str) -> bool {
@@ -334,14 +365,10 @@ fn reasons_of(policy: &dyn Policy) -> Vec<&'static str> {
 
 impl Fleet {
     /// A fleet of these ranks.
-    pub(crate) fn of(ranks: Vec<Arc<Rank>>, adapters: BTreeSet<String>) -> Self {
+    pub(crate) fn of(ranks: Vec<Arc<Rank>>) -> Self {
         let slots = ranks.iter().map(|rank| rank.slot).collect();
+        let adapters = ranks.iter().flat_map(|rank| &rank.adapters).cloned().collect();
         Self { ranks, slots, adapters }
-    }
-
-    /// The adapter that a request asks for.
-    pub(crate) fn adapter_of<'a>(&self, request: &'a ClientRequest) -> Option<&'a str> {
-        request.model.as_deref().filter(|name| self.adapters.contains(*name))
     }
 
     /// The distinct block sizes of its ranks.

@@ -1,6 +1,8 @@
 //! The router as a whole: from a request to a response, and from a configuration to running pools.
 
-use std::collections::BTreeMap;
+mod lookup;
+mod refusals;
+
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -17,15 +19,15 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admission::Unplaced;
 use crate::advice::AdviceRequest;
 use crate::config::WorkerConfig;
 use crate::decisions::{self, DecisionRecord};
 use crate::dispatch::{Call, dispatch};
-use crate::error::{ErrorKind, RouteError};
+use crate::error::RouteError;
 use crate::first_worker::FirstWorker;
 use crate::hints::Hints;
 use crate::keeper::keep;
+use crate::lane::Lane;
 use crate::placing::{Asked, Opened};
 use crate::plan::{PoolPlan, RouterError, RouterPlan};
 use crate::pool::Pool;
@@ -36,6 +38,7 @@ use crate::status::{ModelList, WorkerStatus};
 use crate::supervisor::Supervisor;
 use crate::unread::Unread;
 use crate::worker::Worker;
+use refusals::problems;
 
 /// One request as the data plane received it.
 #[derive(Debug)]
@@ -71,6 +74,8 @@ pub(crate) struct Shared {
     ids: RequestIds,
     seed: u64,
     stopping: CancellationToken,
+    /// Whoever still waits is turned away, and whoever comes.
+    closing: CancellationToken,
     streams: Streams,
 }
 
@@ -85,13 +90,14 @@ impl Router {
             (Arc::new(plan), workers)
         };
         let pools: Vec<_> = plan.pools.into_iter().map(watched).collect();
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (stop, closing, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let shared = Arc::new(Shared {
             workers: pools.iter().flat_map(|(_, workers)| workers.iter().cloned()).collect(),
             plans: pools.iter().map(|(plan, _)| Arc::clone(plan)).collect(),
+            first_worker: FirstWorker::new(metrics.unknown_model_queue().clone(), closing.clone()),
             metrics,
             pools: ArcSwap::default(),
-            first_worker: FirstWorker::default(),
+            closing,
             ids: RequestIds::new(rand::random()),
             seed: plan.seed,
             stopping: CancellationToken::new(),
@@ -176,8 +182,10 @@ impl Router {
         self.shared.stopping.cancel();
     }
 
-    /// Ends every stream that still runs with an error event.
+    /// Turns away all who still wait, and then ends every stream that still runs with an error event: what that frees is
+    /// for nobody any more.
     pub fn cut_streams(&self) {
+        self.shared.turn_away();
         self.shared.streams.cut.cancel();
     }
 
@@ -219,11 +227,21 @@ impl Shared {
                 Some(_) => Arc::clone(pools),
                 None => Arc::new(pools.iter().chain([&made]).cloned().collect()),
             });
+            if self.closing.is_cancelled() {
+                made.gate().close();
+            }
             self.first_worker.came();
         }
         match existing(&self.pools.load()) {
             Some(pool) if pool.is_of(plan) => Ok(pool),
             _ => Err(RouterError::model_of_two_pools(model)),
+        }
+    }
+
+    fn turn_away(&self) {
+        self.closing.cancel();
+        for pool in self.pools.load().iter() {
+            pool.gate().close();
         }
     }
 
@@ -244,9 +262,8 @@ impl Shared {
         let Inbound { endpoint, headers, body, received, trusted } = inbound;
         let request = Arc::new(self.parse(endpoint, body)?);
         let hints = self.hints(endpoint, &headers, trusted)?;
-        self.await_first_worker().await;
+        let pool = self.pool_of(&request).await?;
         let started = Instant::now();
-        let pool = self.pool_of(&request)?;
         let recorder = pool.metrics().request(shape(endpoint, &request));
         let stage = pool.stages().enter(Stage::Preprocess);
         let counting = match pool.counter().count(&request, &pool).await {
@@ -254,7 +271,7 @@ impl Shared {
             Err(error) => return Err(rejected(recorder, RouteError::bad_request(error))),
         };
         stage.passed(started.elapsed());
-        if let Err(error) = pool.check_pin(&hints) {
+        if let Err(error) = self.check_pin(&pool, &hints) {
             return Err(rejected(recorder, error));
         }
         let asked = Asked {
@@ -273,40 +290,14 @@ impl Shared {
         dispatch(attempt, &call).await
     }
 
-    /// Before any worker has answered its probe it is not known which models there are.
-    async fn await_first_worker(&self) {
-        let is_there = || !self.pools.load().is_empty();
-        if is_there() {
-            return;
-        }
-        let queues = || self.plans.iter().map(|plan| plan.config.queue);
-        let limit = queues().map(|queue| queue.limit).max().unwrap_or_default();
-        let patience = queues().map(|queue| queue.timeout).max().unwrap_or_default();
-        self.first_worker.wait(limit, patience, is_there).await;
-    }
-
     fn hints(&self, endpoint: Endpoint, headers: &HeaderMap, trusted: bool) -> Result<Hints, RouteError> {
         Hints::read(headers, trusted).inspect_err(|_| {
             self.metrics.unknown_model().count(route_label(endpoint), RequestOutcome::Rejected);
         })
     }
 
-    pub(crate) fn unplaced(&self, pool: &Pool, unplaced: Unplaced) -> RouteError {
-        let model = pool.model().to_string();
-        let retry_after = pool.retry_after();
-        match unplaced {
-            Unplaced::NoWorker => self.no_worker(pool),
-            Unplaced::QueueFull { waiting } => {
-                RouteError::router(ErrorKind::QueueFull { model, waiting, retry_after })
-            }
-            Unplaced::QueueTimeout { waited } => {
-                RouteError::router(ErrorKind::QueueTimeout { model, waited, retry_after })
-            }
-            Unplaced::Unservable(lacks) => {
-                let policy = pool.config().policy.clone();
-                RouteError::client(ErrorKind::Unservable { policy, lacks })
-            }
-        }
+    pub(crate) fn check_pin(&self, pool: &Pool, hints: &Hints) -> Result<(), RouteError> {
+        pool.check_pin(hints, &self.pools.load())
     }
 
     fn parse(&self, endpoint: Endpoint, body: Bytes) -> Result<ClientRequest, RouteError> {
@@ -314,41 +305,6 @@ impl Shared {
             self.metrics.unknown_model().count(route_label(endpoint), RequestOutcome::Rejected);
             RouteError::bad_request(error)
         })
-    }
-
-    fn pool_of(&self, request: &ClientRequest) -> Result<Arc<Pool>, RouteError> {
-        self.find_pool(request.model.as_deref()).inspect_err(|_| {
-            self.metrics.unknown_model().count(route_label(request.endpoint), RequestOutcome::Rejected);
-        })
-    }
-
-    pub(crate) fn find_pool(&self, model: Option<&str>) -> Result<Arc<Pool>, RouteError> {
-        let pools = self.pools.load();
-        let served = || pools.iter().map(|pool| pool.model().as_str()).collect::<Vec<_>>().join(", ");
-        if pools.is_empty() {
-            return Err(RouteError::router(ErrorKind::NotReady { workers: problems(&self.workers) }));
-        }
-        match model {
-            Some(name) => pools.iter().find(|pool| pool.serves(name)).cloned().ok_or_else(|| {
-                RouteError::client(ErrorKind::UnknownModel { model: name.to_owned(), served: served() })
-            }),
-            None if pools.len() == 1 => Ok(Arc::clone(&pools[0])),
-            None => Err(RouteError::client(ErrorKind::ModelMissing { served: served() })),
-        }
-    }
-
-    pub(crate) fn no_worker(&self, pool: &Pool) -> RouteError {
-        let ranks = &pool.fleet().ranks;
-        let joined: BTreeMap<_, _> = ranks.iter().map(|rank| (rank.worker.id(), &rank.worker)).collect();
-        let workers = match joined.is_empty() {
-            true => {
-                let configured = &pool.config().workers;
-                problems(self.workers.iter().filter(|worker| configured.contains(worker.config())))
-            }
-            false => problems(joined.into_values()),
-        };
-        let model = pool.model().to_string();
-        RouteError::router(ErrorKind::NoWorker { model, workers })
     }
 
     fn readiness(&self) -> Result<(), String> {
@@ -362,7 +318,7 @@ impl Shared {
         }
         let serves = |pool: &Pool| pool.fleet().ranks.iter().any(|rank| rank.worker.takes_requests());
         match occupied.find(|pool| !serves(pool)) {
-            Some(pool) => Err(self.no_worker(pool).to_string()),
+            Some(pool) => Err(self.no_worker(pool, &Lane::default()).to_string()),
             None => Ok(()),
         }
     }
@@ -400,13 +356,6 @@ pub(crate) const fn route_label(endpoint: Endpoint) -> RouteLabel {
     }
 }
 
-fn problems<'a>(workers: impl IntoIterator<Item = &'a Arc<Worker>>) -> String {
-    let line = |worker: &Arc<Worker>| {
-        format!("{} is {}: {}", worker.id(), worker.state().as_str(), worker.problem())
-    };
-    workers.into_iter().map(line).collect::<Vec<_>>().join("; ")
-}
-
 fn error_response(error: &RouteError, request_id: &HeaderValue) -> Response<RelayBody> {
     let status = error.status();
     match error.origin() {
@@ -414,6 +363,7 @@ fn error_response(error: &RouteError, request_id: &HeaderValue) -> Response<Rela
         _ => tracing::warn!(%status, %error, "request failed"),
     }
     let mut response = json_response(status, error.body().to_json(), request_id);
+    response.headers_mut().extend(error.headers());
     if let Some(after) = error.retry_after() {
         let seconds = after.as_secs_f64().ceil() as u64;
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));

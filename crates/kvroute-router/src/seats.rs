@@ -5,34 +5,58 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::desk::Desk;
-use crate::gate::{Room, Ticket};
+use crate::gate::Room;
+use crate::lane::Lane;
 use crate::pool::Fleet;
-use crate::rank::Rank;
+use crate::worker::Worker;
 
 /// The ranks of a pool and what is booked on them.
 #[derive(Debug)]
 pub(crate) struct Seats {
     desk: Arc<Desk>,
     fleet: Arc<ArcSwap<Fleet>>,
+    /// The pool's workers as configured, whether they have joined it, another one or none.
+    workers: Vec<Arc<Worker>>,
 }
 
 // === impl Seats ===
 
 impl Seats {
     /// The seats of a pool.
-    pub(crate) const fn new(desk: Arc<Desk>, fleet: Arc<ArcSwap<Fleet>>) -> Self {
-        Self { desk, fleet }
+    pub(crate) const fn new(desk: Arc<Desk>, fleet: Arc<ArcSwap<Fleet>>, workers: Vec<Arc<Worker>>) -> Self {
+        Self { desk, fleet, workers }
+    }
+
+    /// Whether there is nothing to wait for: no rank of the pool will do, and none that could is still to come. That
+    /// one is away is no such thing, and neither is that a worker has left to join anew.
+    pub(crate) fn is_hopeless(&self, lane: &Lane) -> bool {
+        if lane.pin.is_none() && lane.adapter.is_none() {
+            return false;
+        }
+        if self.fleet.load().suiting(lane).next().is_some() {
+            return false;
+        }
+        // A worker is no member before its ranks belong to the fleet, nor once they are about to leave it: whoever comes
+        // or goes while this looks is seen as no member on one side of the fleet or on the other.
+        let may_come = || self.workers.iter().any(|worker| !worker.is_member() && lane.may_suit(worker));
+        let (might_come, fleet) = (may_come(), self.fleet.load());
+        let is_bound = fleet.home_of(lane).is_some();
+        fleet.suiting(lane).next().is_none() && (is_bound || !might_come && !may_come())
     }
 }
 
 impl Room for Seats {
-    fn has_room(&self, ticket: &Ticket) -> bool {
-        self.desk.has_room(usable(&self.fleet.load(), ticket))
+    type Lane = Lane;
+
+    /// Whoever waits in vain is let in too: it is told so at once.
+    fn has_room(&self, lane: &Lane) -> bool {
+        let has_seat = || {
+            let fleet = self.fleet.load();
+            self.desk.has_room(fleet.suiting(lane).filter(|rank| rank.worker.takes_requests()))
+        };
+        has_seat() || self.is_hopeless(lane)
     }
 }
 
-/// Ranks that take requests and that this one may use.
-fn usable<'a>(fleet: &'a Fleet, ticket: &'a Ticket) -> impl Iterator<Item = &'a Arc<Rank>> {
-    let is_allowed = |rank: &&Arc<Rank>| ticket.only.as_ref().is_none_or(|only| only.contains(&rank.slot));
-    fleet.ranks.iter().filter(|rank| rank.worker.takes_requests()).filter(is_allowed)
-}
+#[cfg(test)]
+mod tests;

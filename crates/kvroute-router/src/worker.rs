@@ -4,7 +4,7 @@
 //! the decision, the relay and the admin plane, so what changes is atomic or behind a short lock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use arc_swap::ArcSwap;
 use kvroute_core::WorkerId;
@@ -19,6 +19,7 @@ pub(crate) struct Worker {
     id: WorkerId,
     config: WorkerConfig,
     state: AtomicU8,
+    is_member: AtomicBool,
     problem: ArcSwap<String>,
     metrics: WorkerMetrics,
     /// Woken when somebody saw that the worker does not answer.
@@ -36,6 +37,7 @@ impl Worker {
             id,
             config,
             state: AtomicU8::new(WorkerState::Starting as u8),
+            is_member: AtomicBool::new(false),
             problem: ArcSwap::from_pointee("not asked yet".to_owned()),
             doubt: Notify::new(),
         }
@@ -60,6 +62,21 @@ impl Worker {
     /// Whether requests may go there.
     pub(crate) fn takes_requests(&self) -> bool {
         self.state.load(Ordering::Acquire) == WorkerState::Ready as u8
+    }
+
+    /// Whether it belongs to a pool now, so that it is known what it serves.
+    pub(crate) fn is_member(&self) -> bool {
+        self.is_member.load(Ordering::Acquire)
+    }
+
+    /// It has joined a pool, or is about to leave it.
+    pub(crate) fn set_member(&self, is_member: bool) {
+        self.is_member.store(is_member, Ordering::Release);
+    }
+
+    /// Whether it has left its pool and is about to join one anew, which takes it a moment.
+    pub(crate) fn joins_anew(&self) -> bool {
+        !self.is_member() && self.state() != WorkerState::Starting
     }
 
     /// What is wrong with it; empty if nothing.

@@ -39,7 +39,7 @@ pub struct CostTerms {
     pub credit: WeightedBlocks,
     /// Tokens behind the cached prefix that unfinished prompts there are about to bring.
     pub expected: WeightedBlocks,
-    /// `prefill_scale × (max(backlog − expected, 0) + 1.1 × max(request − credit − expected, 0))`.
+    /// `prefill_scale × (max(backlog − expected, 0) + 1.2 × max(request − credit − expected, 0))`.
     pub prefill: WeightedBlocks,
     /// `decode_weight ×` context of the active sequences.
     pub decode: WeightedBlocks,
@@ -72,7 +72,7 @@ const UNUSED: f64 = 0.5;
 const TIE_BREAK: f64 = 0.001;
 
 /// Weight of what a request computes against what it waits for.
-const FOLLOWERS: f64 = 1.1;
+const FOLLOWERS: f64 = 1.2;
 
 /// What the request itself brings to a candidate's cost, in tokens.
 #[derive(Clone, Copy, Debug, Default)]
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn every_term_is_in_the_pools_smallest_blocks() {
         let cost = Cost::of(&request(even()), &busy());
-        assert_eq!(terms(&cost), [30.0, 100.0, 57.5, 76.75, 14.0, 0.0, 90.75]);
+        assert_eq!(terms(&cost), [30.0, 100.0, 57.5, 81.0, 14.0, 0.0, 95.0]);
     }
 
     #[test]
@@ -229,13 +229,13 @@ mod tests {
             temperature: 9.0,
         };
         let cost = Cost::of(&request(weights), &busy());
-        assert_eq!(terms(&cost), [30.0, 100.0, 30.0, 214.0, 42.0, 12.0, 268.0]);
+        assert_eq!(terms(&cost), [30.0, 100.0, 30.0, 228.0, 42.0, 12.0, 282.0]);
     }
 
     #[test]
     fn expected_tokens_leave_the_backlog_and_the_request_and_are_read_all_the_same() {
         let cost = Cost::of(&request(even()), &Candidate { expected: Tokens::new(60), ..busy() });
-        assert_eq!(terms(&cost), [30.0, 100.0, 57.5, 64.15, 14.0, 0.0, 78.15]);
+        assert_eq!(terms(&cost), [30.0, 100.0, 57.5, 67.8, 14.0, 0.0, 81.8]);
         assert_eq!(cost.terms.expected.get(), 6.0);
     }
 

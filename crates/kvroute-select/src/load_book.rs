@@ -174,6 +174,21 @@ impl LoadBook {
         self.ranks.get(slot.index()).map(RankLoad::backlog_time).unwrap_or_default()
     }
 
+    /// When there should be room for one more: once the first of the ranks that it may use has worked off what is booked
+    /// on it, and all ranks that there are, together, what waits in line. Zero without a rank.
+    pub fn time_to_room(
+        &self,
+        usable: impl Iterator<Item = RankSlot>,
+        all: impl Iterator<Item = RankSlot>,
+        in_line: Tokens,
+    ) -> Duration {
+        let unseen = RankLoad::default();
+        let alone = |slot: RankSlot| self.ranks.get(slot.index()).unwrap_or(&unseen).time_of(in_line);
+        let lines_a_second: f64 = all.map(|slot| alone(slot).as_secs_f64().recip()).sum();
+        let line = Duration::try_from_secs_f64(lines_a_second.recip()).unwrap_or_default();
+        usable.map(|slot| self.backlog_time(slot)).min().unwrap_or_default() + line
+    }
+
     /// Blocks of a prompt from position `cached` on that prompts placed on the rank, and not computed yet, are about
     /// to bring, without a hole. Without any, this costs one look into a table; with some, a few.
     pub fn expected_after(&self, slot: RankSlot, hashes: &[SequenceHash], cached: Blocks) -> Blocks {

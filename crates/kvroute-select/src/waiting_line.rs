@@ -64,6 +64,8 @@ pub struct WaitingLine<L, T> {
     order: QueueOrder,
     patience: Duration,
     next: u64,
+    /// What ranks would have to compute for all who wait.
+    uncached: Tokens,
     waiting: BTreeMap<Place, (Ticket<L>, T)>,
     /// Those of each lane. A lane without anybody is removed.
     lanes: BTreeMap<L, BTreeSet<Place>>,
@@ -84,7 +86,8 @@ impl<L: Clone + Ord, T> WaitingLine<L, T> {
     /// An empty line for so many. `patience` bounds how long a prompt lets shorter ones pass that came after it; it
     /// should be well below the time that anybody waits at most.
     pub fn new(limit: usize, order: QueueOrder, patience: Duration) -> Self {
-        Self { limit, order, patience, next: 0, waiting: BTreeMap::new(), lanes: BTreeMap::new() }
+        let (waiting, lanes) = (BTreeMap::new(), BTreeMap::new());
+        Self { limit, order, patience, next: 0, uncached: Tokens::ZERO, waiting, lanes }
     }
 
     /// How many wait.
@@ -97,6 +100,11 @@ impl<L: Clone + Ord, T> WaitingLine<L, T> {
         self.waiting.is_empty()
     }
 
+    /// What ranks would have to compute for all who wait.
+    pub fn uncached(&self) -> Tokens {
+        self.uncached
+    }
+
     /// Lets one join.
     pub fn push(&mut self, ticket: Ticket<L>, kept: T) -> Result<TicketId, LineFull> {
         if self.len() >= self.limit {
@@ -104,6 +112,7 @@ impl<L: Clone + Ord, T> WaitingLine<L, T> {
         }
         let place = self.place_of(&ticket);
         self.next += 1;
+        self.uncached += ticket.uncached;
         self.lanes.entry(ticket.lane.clone()).or_default().insert(place);
         self.waiting.insert(place, (ticket, kept));
         Ok(TicketId(place))
@@ -112,6 +121,7 @@ impl<L: Clone + Ord, T> WaitingLine<L, T> {
     /// Takes one out, wherever it stands; `None` if it is not in line any more.
     pub fn remove(&mut self, id: TicketId) -> Option<(Ticket<L>, T)> {
         let removed = self.waiting.remove(&id.0)?;
+        self.uncached = self.uncached.saturating_sub(removed.0.uncached);
         if let Some(lane) = self.lanes.get_mut(&removed.0.lane) {
             lane.remove(&id.0);
             if lane.is_empty() {

@@ -18,7 +18,7 @@ pub struct CostWeights {
     pub decode: f64,
     /// Cost of each attempt in flight, in blocks.
     pub request: f64,
-    /// Weight of recent work beyond a rank's fair share.
+    /// Weight of recent work against a rank's fair share.
     pub recent: f64,
     /// 0 picks the lowest cost; above, a softmax over costs normalised to 0..1 is sampled.
     pub temperature: f64,

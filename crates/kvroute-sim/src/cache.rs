@@ -34,7 +34,9 @@ pub(crate) struct Chain {
     tokens: Vec<TokenId>,
     salt: Option<Arc<str>>,
     slots: Vec<SlotIndex>,
-    /// Keys of the leading blocks whose content is complete and cached.
+    /// Leading blocks whose content is complete and cached.
+    stored: usize,
+    /// Keys of leading complete blocks, those of the stored ones at least: made once, however often a chain is tried.
     keys: Vec<BlockKey>,
 }
 
@@ -78,14 +80,14 @@ impl PrefixCache {
     /// the rest. Returns the tokens that need no computing, or `None` when there is no room now.
     pub(crate) fn admit(&mut self, chain: &mut Chain) -> Option<usize> {
         debug_assert!(chain.slots.is_empty(), "a chain is admitted once until it is released");
-        let (keys, slots) = self.cached_prefix(chain);
+        let slots = self.cached_prefix(chain);
         let fresh = chain.tokens.len().div_ceil(self.block_size) - slots.len();
         if !self.pool.has_room(&slots, fresh) {
             return None;
         }
         slots.iter().for_each(|slot| self.pool.hold(*slot));
         let reused = slots.len() * self.block_size;
-        (chain.keys, chain.slots) = (keys, slots);
+        (chain.stored, chain.slots) = (slots.len(), slots);
         for _ in 0..fresh {
             self.claim_for(chain);
         }
@@ -99,19 +101,19 @@ impl PrefixCache {
 
     /// Caches every complete block of a sequence whose tokens are computed by now. Returns how many are new.
     pub(crate) fn store(&mut self, chain: &mut Chain) -> usize {
-        let first = chain.keys.len();
+        let first = chain.stored;
         let complete = chain.tokens.len() / self.block_size;
         if first == complete {
             return 0;
         }
-        let parent = chain.keys.last().copied();
         for index in first..complete {
             let key = self.key_of(chain, index);
             self.pool.name(chain.slots[index], key);
-            chain.keys.push(key);
         }
+        chain.stored = complete;
+        let parent = first.checked_sub(1).map(|before| chain.keys[before]);
         self.changes.push(CacheChange::Stored(StoredRun {
-            keys: chain.keys[first..].to_vec(),
+            keys: chain.keys[first..complete].to_vec(),
             parent,
             tokens: chain.tokens[first * self.block_size..complete * self.block_size].to_vec(),
             salt: chain.salt.clone().filter(|_| parent.is_none()),
@@ -121,7 +123,7 @@ impl PrefixCache {
 
     /// Gives all blocks of a sequence back; complete ones stay cached until their room is needed.
     pub(crate) fn release(&mut self, chain: &mut Chain) {
-        chain.keys.clear();
+        chain.stored = 0;
         self.pool.release(&chain.slots);
         chain.slots.clear();
     }
@@ -160,21 +162,20 @@ impl PrefixCache {
         self.pool.contents()
     }
 
-    fn cached_prefix(&self, chain: &Chain) -> (Vec<BlockKey>, Vec<SlotIndex>) {
+    fn cached_prefix(&self, chain: &mut Chain) -> Vec<SlotIndex> {
         let reusable = chain.tokens.len().saturating_sub(1) / self.block_size;
-        let (mut keys, mut slots) = (Vec::new(), Vec::new());
-        for block in chain.tokens.chunks_exact(self.block_size).take(reusable) {
-            let key = self.keys.next(keys.last().copied(), chain.salt.as_deref(), block);
-            let Some(slot) = self.pool.find(key) else { break };
-            keys.push(key);
-            slots.push(slot);
-        }
-        (keys, slots)
+        (0..reusable).map_while(|index| self.pool.find(self.key_of(chain, index))).collect()
     }
 
-    fn key_of(&self, chain: &Chain, index: usize) -> BlockKey {
+    /// The key of a complete block, of which those before it have theirs.
+    fn key_of(&self, chain: &mut Chain, index: usize) -> BlockKey {
+        if let Some(key) = chain.keys.get(index) {
+            return *key;
+        }
         let block = &chain.tokens[index * self.block_size..(index + 1) * self.block_size];
-        self.keys.next(chain.keys.last().copied(), chain.salt.as_deref(), block)
+        let key = self.keys.next(chain.keys.last().copied(), chain.salt.as_deref(), block);
+        chain.keys.push(key);
+        key
     }
 
     fn claim_for(&mut self, chain: &mut Chain) -> bool {
@@ -190,7 +191,7 @@ impl PrefixCache {
 impl Chain {
     /// A sequence that starts with a prompt, in the cache of a tenant's salt.
     pub(crate) const fn new(prompt: Vec<TokenId>, salt: Option<Arc<str>>) -> Self {
-        Self { tokens: prompt, salt, slots: Vec::new(), keys: Vec::new() }
+        Self { tokens: prompt, salt, slots: Vec::new(), stored: 0, keys: Vec::new() }
     }
 
     /// Tokens so far.

@@ -27,15 +27,21 @@ fn asking(urls: &[String]) -> ServeConfig {
     config
 }
 
-fn request(max_tokens: u32) -> Value {
+fn short() -> Value {
     json!({
         "model": "sim", "messages": [{"role": "user", "content": "what do others do"}],
-        "max_tokens": max_tokens, "stream": true,
+        "max_tokens": 1, "stream": true,
     })
 }
 
 fn worker_id(engine: &SimEngine) -> String {
     engine.url().trim_start_matches("http://").to_owned()
+}
+
+/// Long, and like no other number's: engines read it at every step.
+fn long(number: usize) -> Value {
+    let text = format!("{number} is what others do, and they do it at length, over and over. ").repeat(80);
+    json!({"model": "sim", "messages": [{"role": "user", "content": text}], "max_tokens": ENDLESS, "stream": true})
 }
 
 /// Waits until the router shows so many requests running on an engine.
@@ -64,15 +70,15 @@ async fn served(fleet: &Fleet) -> Vec<u64> {
 async fn requests_avoid_an_engine_that_others_keep_busy_until_they_are_gone() {
     let fleet = Fleet::start_with(vec![slow(), slow()], asking).await;
     let mut others = JoinSet::new();
-    for _ in 0..3 {
+    for number in 0..3 {
         let (client, url) = (fleet.client.clone(), format!("{}/v1/chat/completions", fleet.engines[0].url()));
-        others.spawn(async move { client.post(&url, &request(ENDLESS)).await });
+        others.spawn(async move { client.post(&url, &long(number)).await });
     }
     shown(&fleet, &fleet.engines[0], 3.0).await;
 
     let url = fleet.data("/v1/chat/completions");
     for _ in 0..8 {
-        fleet.client.post(&url, &request(1)).await;
+        fleet.client.post(&url, &short()).await;
     }
     assert_eq!(served(&fleet).await, [0, 8]);
 
@@ -80,7 +86,7 @@ async fn requests_avoid_an_engine_that_others_keep_busy_until_they_are_gone() {
     shown(&fleet, &fleet.engines[0], 0.0).await;
     let before = served(&fleet).await;
     for _ in 0..64 {
-        fleet.client.post(&url, &request(1)).await;
+        fleet.client.post(&url, &short()).await;
     }
     let after = served(&fleet).await;
     assert!(after.iter().zip(&before).all(|(after, before)| after > before), "{before:?} {after:?}");

@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use kvroute_router::config::WorkerConfig;
 use kvroute_server::ServeConfig;
-use kvroute_sim::SimConfig;
-use kvroute_testkit::{Answer, CapturedLog, Fleet, server_config};
+use kvroute_sim::{Faults, SimConfig};
+use kvroute_testkit::{Answer, CapturedLog, Fleet, engine, server_config};
 use serde_json::{Value, json};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -23,13 +25,35 @@ fn long(number: usize) -> Value {
 
 /// A router that trusts this test, unless it is told not to.
 async fn fleet(policy: &str, change: impl FnOnce(&mut ServeConfig)) -> Fleet {
+    fleet_of(vec![SimConfig::default(); 3], policy, change).await
+}
+
+async fn fleet_of(engines: Vec<SimConfig>, policy: &str, change: impl FnOnce(&mut ServeConfig)) -> Fleet {
     let config = |urls: &[String]| {
         let mut config = server_config(urls, policy);
         config.trusted = vec!["127.0.0.0/8".parse().unwrap()];
         change(&mut config);
         config
     };
-    Fleet::start_with(vec![SimConfig::default(); 3], config).await
+    Fleet::start_with(engines, config).await
+}
+
+/// Whole answers of its only engine do not come to their end.
+async fn fleet_that_fails(faults: Faults, change: impl FnOnce(&mut ServeConfig)) -> Fleet {
+    fleet_of(vec![SimConfig { faults, ..SimConfig::default() }], "kv", |config| {
+        config.router.pools[0].timeouts.first_byte = Duration::from_millis(300);
+        change(config);
+    })
+    .await
+}
+
+/// The ways in which they do not, with what the client gets.
+fn failures() -> [(Faults, u16); 3] {
+    [
+        (Faults { hang: true, ..Faults::default() }, 504),
+        (Faults { break_after_chunks: Some(1), ..Faults::default() }, 502),
+        (Faults { refuse_status: Some(503), ..Faults::default() }, 503),
+    ]
 }
 
 async fn fleet_of_strangers(policy: &str) -> Fleet {
@@ -107,6 +131,33 @@ async fn a_pin_at_nobody_is_refused_with_the_workers_that_there_are() {
 }
 
 #[tokio::test]
+async fn a_pin_at_a_worker_that_has_not_joined_yet_was_the_clients_mistake() {
+    let late = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let fleet = fleet_of(vec![SimConfig::default()], "direct", |config| {
+        let pool = &mut config.router.pools[0];
+        pool.model = Some(kvroute_core::ModelName::new("sim"));
+        pool.workers.push(WorkerConfig::at(format!("http://{late}")));
+    })
+    .await;
+    let unknown = ask(&fleet, &[("x-kvroute-worker", "127.0.0.1:1")], &chat("hello")).await;
+    assert_refused(&unknown, 400, "unknown_worker", &late.to_string());
+    let pin = late.to_string();
+    let headers = [("x-kvroute-worker", pin.as_str())];
+    let come = async {
+        let pending =
+            "dynamo_frontend_router_queue_pending_requests{model=\"sim\",worker_type=\"decode\"} 1\n";
+        fleet.client.until(&fleet.admin("/metrics"), |answer| answer.text().contains(pending)).await;
+        engine(SimConfig { listen: late, ..SimConfig::default() }).await
+    };
+    let question = chat("hello");
+    let (answer, engine) = tokio::join!(ask(&fleet, &headers, &question), come);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.header("x-kvroute-worker"), Some(format!("{late}/0").as_str()));
+    fleet.stop().await;
+    engine.stop().await;
+}
+
+#[tokio::test]
 async fn a_trusted_caller_is_told_the_prediction_and_the_name_of_the_decision() {
     let fleet = fleet("kv", |_| {}).await;
     let pin = names(&fleet).remove(0);
@@ -137,6 +188,37 @@ async fn a_stream_is_explained_as_an_answer_is() {
 }
 
 #[tokio::test]
+async fn only_answers_were_explained_and_failures_were_not() {
+    for (faults, status) in failures() {
+        let fleet = fleet_that_fails(faults, |_| {}).await;
+        let answer = ask(&fleet, &[], &chat("hello")).await;
+        assert_eq!(answer.status, status, "{}", answer.text());
+        let worker = names(&fleet).remove(0);
+        assert_eq!(answer.header("x-kvroute-worker"), Some(format!("{worker}/0").as_str()), "{status}");
+        assert_eq!(answer.header("x-kvroute-predicted-cached-tokens"), Some("0"), "{status}");
+        let decision = answer.header("x-kvroute-decision").unwrap();
+        fleet.at_rest().await;
+        let record = fleet.client.get(&fleet.admin(&format!("/api/decisions/{decision}"))).await.json();
+        assert_eq!(record["request_id"], json!(answer.header("x-request-id").unwrap()));
+        assert_eq!(record["report"]["outcome"], "failed", "{status}: {record}");
+        fleet.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_is_not_told_where_a_request_failed() {
+    for (faults, status) in failures() {
+        let fleet = fleet_that_fails(faults, |config| config.trusted.clear()).await;
+        let answer = ask(&fleet, &[], &chat("hello")).await;
+        assert_eq!(answer.status, status, "{}", answer.text());
+        for header in TOLD {
+            assert_eq!(answer.header(header), None, "{status}");
+        }
+        fleet.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn overridden_weights_hold_for_one_request_only() {
     let fleet = fleet("kv", |_| {}).await;
     let mut seen = BTreeSet::new();
@@ -160,7 +242,7 @@ async fn what_a_trusted_caller_misspells_is_refused_and_counted() {
         ("x-kvroute-overide", "temperature=1", "did you mean x-kvroute-override?"),
         ("x-kvroute-worker", "", "names no worker"),
         ("x-kvroute-priority", "1000", "send a whole number from -100 to 100"),
-        ("x-session-id", &"s".repeat(600), "has 600 bytes; send at most 512"),
+        ("x-kvroute-worker", &"w".repeat(600), "has 600 bytes; send at most 512"),
     ] {
         let answer = ask(&fleet, &[(header, value)], &chat("hello")).await;
         assert_refused(&answer, 400, "invalid_header", named);
@@ -203,6 +285,20 @@ async fn anybody_may_name_a_session_and_its_requests_stay_together() {
     let mut served_by_each = requests(&fleet);
     served_by_each.sort_unstable();
     assert_eq!(served_by_each, [0, 0, 6]);
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_of_other_programs_was_refused_for_its_length() {
+    let fleet = fleet_of_strangers("sticky").await;
+    let (long, other) = ("s".repeat(4000), format!("{}t", "s".repeat(3999)));
+    for _ in 0..4 {
+        served(&fleet, &[("x-session-id", &long)], &chat("hello")).await;
+        served(&fleet, &[("x-session-id", &other), ("x-session-id", "more")], &chat("hello")).await;
+    }
+    let mut served_by_each = requests(&fleet);
+    served_by_each.sort_unstable();
+    assert_eq!(served_by_each, [0, 4, 4], "two sessions, each with a worker of its own");
     fleet.stop().await;
 }
 

@@ -6,6 +6,15 @@
     reason = "helpers of tests fail as tests do; each test awaits the requests that it sends"
 )]
 
+mod queue {
+    mod adapters;
+    mod drain;
+    mod first_worker;
+    mod never;
+    mod scripted;
+    mod sessions;
+}
+
 use std::time::Duration;
 
 use kvroute_core::Tokens;
@@ -47,9 +56,19 @@ fn ask(fleet: &Fleet, number: usize, headers: &[(&'static str, &'static str)]) -
     tokio::spawn(async move { client.post_with(&url, &headers, &question(number)).await })
 }
 
+/// Waits until so many prompts were given to engines.
+async fn until_started(fleet: &Fleet, started: u64) {
+    let line = format!("requests_started_total {started}\n");
+    fleet.client.until(&fleet.admin("/metrics"), |answer| answer.text().contains(&line)).await;
+}
+
 /// Waits until so many requests wait.
 async fn until_pending(fleet: &Fleet, waiting: u64) {
-    let line = format!("{PENDING}{{model=\"sim\",worker_type=\"decode\"}} {waiting}\n");
+    until_pending_for(fleet, "sim", waiting).await;
+}
+
+async fn until_pending_for(fleet: &Fleet, model: &str, waiting: u64) {
+    let line = format!("{PENDING}{{model=\"{model}\",worker_type=\"decode\"}} {waiting}\n");
     fleet.client.until(&fleet.admin("/metrics"), |answer| answer.text().contains(&line)).await;
 }
 
@@ -82,10 +101,7 @@ async fn requests_wait_while_every_worker_is_busy_and_each_is_served() {
 async fn the_higher_priority_goes_first() {
     let fleet = fleet(1, QueueConfig::default()).await;
     let first = ask(&fleet, 0, &[]);
-    fleet
-        .client
-        .until(&fleet.admin("/metrics"), |answer| answer.text().contains("requests_started_total 1"))
-        .await;
+    until_started(&fleet, 1).await;
     let low = ask(&fleet, 1, &[]);
     until_pending(&fleet, 1).await;
     let high = ask(&fleet, 2, &[("x-kvroute-priority", "5")]);
@@ -104,10 +120,7 @@ async fn ended(answer: JoinHandle<Answer>) -> std::time::SystemTime {
 async fn a_full_queue_refuses_with_the_time_to_come_back() {
     let fleet = fleet(1, QueueConfig { limit: 1, ..QueueConfig::default() }).await;
     let served = [ask(&fleet, 0, &[])];
-    fleet
-        .client
-        .until(&fleet.admin("/metrics"), |answer| answer.text().contains("requests_started_total 1"))
-        .await;
+    until_started(&fleet, 1).await;
     let waiting = ask(&fleet, 1, &[]);
     until_pending(&fleet, 1).await;
     let refused = ask(&fleet, 2, &[]).await.unwrap();
@@ -124,14 +137,27 @@ async fn a_full_queue_refuses_with_the_time_to_come_back() {
 }
 
 #[tokio::test]
+async fn the_time_to_come_back_left_the_line_out() {
+    let fleet = fleet(1, QueueConfig { limit: 6, ..QueueConfig::default() }).await;
+    for number in 0..2 {
+        assert_eq!(ask(&fleet, number, &[]).await.unwrap().status, 200, "it shows how fast the worker is");
+    }
+    let waiting: Vec<_> = (2..9).map(|number| ask(&fleet, number, &[])).collect();
+    until_pending(&fleet, 6).await;
+    let refused = ask(&fleet, 9, &[]).await.unwrap();
+    assert_eq!(refused.error()["code"], "queue_full");
+    let after: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!(after >= 5, "six prompts of a second each wait, and {after} s are said");
+    waiting.iter().for_each(JoinHandle::abort);
+    fleet.stop().await;
+}
+
+#[tokio::test]
 async fn whoever_waited_too_long_is_refused() {
     let patience = Duration::from_millis(200);
     let fleet = fleet(1, QueueConfig { timeout: patience, ..QueueConfig::default() }).await;
     let served = ask(&fleet, 0, &[]);
-    fleet
-        .client
-        .until(&fleet.admin("/metrics"), |answer| answer.text().contains("requests_started_total 1"))
-        .await;
+    until_started(&fleet, 1).await;
     let refused = ask(&fleet, 1, &[]).await.unwrap();
     assert_eq!(
         (refused.status, &refused.error()["code"]),
@@ -148,10 +174,7 @@ async fn whoever_waited_too_long_is_refused() {
 async fn a_client_that_leaves_the_queue_is_never_dispatched() {
     let fleet = fleet(1, QueueConfig::default()).await;
     let served_one = ask(&fleet, 0, &[]);
-    fleet
-        .client
-        .until(&fleet.admin("/metrics"), |answer| answer.text().contains("requests_started_total 1"))
-        .await;
+    until_started(&fleet, 1).await;
     let url = fleet.data("/v1/chat/completions");
     let impatient = Client::default();
     let left = timeout(Duration::from_millis(150), impatient.post(&url, &question(1))).await;
@@ -175,28 +198,11 @@ async fn whole_answers_do_not_block_a_worker_that_has_computed_their_prompts() {
     let mut whole = question(0);
     (whole["stream"], whole["max_tokens"]) = (json!(false), json!(400));
     let long = tokio::spawn(async move { timeout(Duration::from_secs(60), client.post(&url, &whole)).await });
-    fleet
-        .client
-        .until(&fleet.admin("/metrics"), |answer| answer.text().contains("requests_started_total 1"))
-        .await;
+    until_started(&fleet, 1).await;
     assert_eq!(ask(&fleet, 1, &[]).await.unwrap().status, 200);
     assert!(!long.is_finished());
     long.abort();
     fleet.stop().await;
-}
-
-#[tokio::test]
-async fn a_request_waits_for_the_first_worker() {
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let early = server_config(&[format!("http://{address}")], "kv");
-    let fleet = Fleet::start_unfollowed(Vec::new(), |_| early).await;
-    let answer = ask(&fleet, 0, &[]);
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(!answer.is_finished());
-    let engine = engine(SimConfig { listen: address, ..SimConfig::default() }).await;
-    assert_eq!(answer.await.unwrap().status, 200);
-    fleet.stop().await;
-    engine.stop().await;
 }
 
 #[tokio::test]
@@ -212,19 +218,4 @@ async fn a_request_waits_for_a_worker_that_is_away() {
     assert_eq!(answer.await.unwrap().status, 200);
     fleet.stop().await;
     engine.stop().await;
-}
-
-#[tokio::test]
-async fn without_any_worker_the_wait_ends_with_503() {
-    let mut nowhere = server_config(&["http://127.0.0.1:1".to_owned()], "kv");
-    nowhere.router.pools[0].queue.timeout = Duration::from_millis(100);
-    let mut named = nowhere.clone();
-    named.router.pools[0].model = Some(kvroute_core::ModelName::new("sim"));
-    for (config, code) in [(nowhere, "not_ready"), (named, "no_worker")] {
-        let fleet = Fleet::start_unfollowed(Vec::new(), |_| config).await;
-        let refused = ask(&fleet, 0, &[]).await.unwrap();
-        assert_eq!((refused.status, &refused.error()["code"]), (503.try_into().unwrap(), &json!(code)));
-        assert!(refused.error()["message"].as_str().unwrap().contains("127.0.0.1:1"));
-        fleet.stop().await;
-    }
 }

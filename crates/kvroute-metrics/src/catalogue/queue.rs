@@ -14,8 +14,8 @@ pub(crate) const QUEUE_PENDING: Row = Row {
     help: "Requests that wait in the router for a worker with room",
     moves: "up when a request has to wait, down when it is placed, refused or given up by its client; 0 at rest",
     act: "above zero for long: the pool is too small, or the busy threshold too low",
-    differs: "exists in every pool, at zero, whether or not a threshold is set; moves with each request instead of \
-              being refreshed now and then; has no label policy_class",
+    differs: "exists in every pool, at zero, whether or not a threshold is set, and with model \"unknown\" for requests \
+              that wait for a pool to say what it serves; moves with each request instead of being refreshed now and then; has no label policy_class",
 };
 
 pub(crate) const QUEUE_WAIT_SECONDS: Row = Row {
@@ -37,7 +37,8 @@ pub(crate) const QUEUE_REFUSED: Row = Row {
     buckets: &[],
     unit: "requests",
     help: "Requests that the router turned away because no worker had room, by why",
-    moves: "with the refusal: full is answered 429, timeout and no_worker 503",
-    act: "full: a longer queue only makes clients wait longer, add workers; no_worker: see kvroute_worker_state",
+    moves: "with the refusal: full is answered 429, timeout, no_worker and stopping 503",
+    act: "full: a longer queue only makes clients wait longer, add workers; no_worker: see kvroute_worker_state; \
+          stopping: raise server.drain",
     differs: "",
 };

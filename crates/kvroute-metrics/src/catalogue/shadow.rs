@@ -11,7 +11,7 @@ pub(crate) const SHADOW_SELECTED: Row = Row {
     buckets: &[],
     unit: "tokens",
     help: "Cached prefix on the worker rank that a shadow policy would have picked",
-    moves: "at selection, where prompts are counted and an index is asked",
+    moves: "at selection, where prompts are counted, an index is asked and the caller named no worker",
     act: "divided by the shadow's compared input: the share it would have found, beside the pool's own; the cache is \
           the one that the pool's policy filled, so a shadow that gathers prompts looks worse than it is",
     differs: "",

@@ -8,9 +8,10 @@ use kvroute_metrics::RequestInLine;
 use kvroute_select::TicketId;
 use tokio::time::Instant;
 
-use crate::gate::{Gate, Refused, Room, Turn};
+use crate::gate::{Gate, Refused, Room, Standing, Turn};
 
-/// Resolves with the turn. Dropped before, it leaves the line, or passes on the turn that it was given.
+/// Resolves with the turn, or because the gate was closed. Dropped without its turn, it leaves the line, or passes on the
+/// turn that it was given.
 pub(super) struct Queued<'a, R: Room> {
     gate: &'a Gate<R>,
     /// `None` once it has left the line and taken what it was given.
@@ -44,12 +45,14 @@ impl<'a, R: Room> Queued<'a, R> {
 }
 
 impl<'a, R: Room> Future for Queued<'a, R> {
-    type Output = Turn<'a, R>;
+    type Output = Result<Turn<'a, R>, Refused>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.id {
-            Some(id) if !self.gate.still_waits(id, context.waker()) => Poll::Ready(self.take_turn()),
-            _ => Poll::Pending,
+        let Some(id) = self.id else { return Poll::Pending };
+        match self.gate.standing(id, context.waker()) {
+            Standing::Waits => Poll::Pending,
+            Standing::HasTurn => Poll::Ready(Ok(self.take_turn())),
+            Standing::TurnedAway => Poll::Ready(Err(Refused::Closed)),
         }
     }
 }

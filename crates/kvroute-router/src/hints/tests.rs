@@ -54,6 +54,20 @@ fn a_session_is_the_same_for_any_caller_and_keeps_no_name() {
 }
 
 #[test]
+fn a_session_of_other_programs_was_refused_for_its_length_or_number() {
+    let sessions = |values: &[&str]| {
+        let headers: Vec<_> = values.iter().map(|value| ("x-session-id", *value)).collect();
+        untrusted(&headers).unwrap().session
+    };
+    let long = "s".repeat(10 * LONGEST);
+    assert!(sessions(&[&long]).is_some());
+    assert_ne!(sessions(&[&long]), sessions(&[&long[1..]]), "all of it counts");
+    assert_eq!(sessions(&["alice", "bob"]), sessions(&["alice"]), "of several the first");
+    assert_eq!(sessions(&["", "bob"]), sessions(&["bob"]), "an empty one is none");
+    assert_eq!(sessions(&["", ""]), None);
+}
+
+#[test]
 fn a_priority_is_a_whole_number_in_range_from_any_caller() {
     let priority = |text: &str| untrusted(&[("x-kvroute-priority", text)]).map(|hints| hints.priority);
     for (text, expected) in [("0", 0), ("100", 100), ("-100", -100), (" 7 ", 7)] {
@@ -92,6 +106,23 @@ fn a_pin_finds_workers_whose_names_have_slashes() {
     assert!(pin("gate:80/blue").names(&rank("gate:80/blue", 2)));
     let not_a_rank = pin("gate:80/99999999999");
     assert_eq!((not_a_rank.worker.as_str(), not_a_rank.dp_rank), ("gate:80/99999999999", None));
+}
+
+#[test]
+fn a_pin_may_name_a_rank_of_a_worker_that_has_not_told_how_many_it_has() {
+    let worker = |url: &str, dp_ranks| WorkerConfig { dp_ranks, ..WorkerConfig::at(url) };
+    let (open, of_two) = (worker("http://a:80", None), worker("http://a:80", Some(2)));
+    for (text, by_open, by_two) in [
+        ("a:80", true, true),
+        ("a:80/0", true, true),
+        ("a:80/1", true, true),
+        ("a:80/7", true, false),
+        ("b:80", false, false),
+    ] {
+        assert_eq!((pin(text).may_name(&open), pin(text).may_name(&of_two)), (by_open, by_two), "{text}");
+    }
+    assert!(pin("a:80/engines/4").may_name(&worker("http://a:80/engines/4", Some(1))));
+    assert!(!pin("a:80/engines/4").may_name(&worker("http://a:80/engines", Some(4))));
 }
 
 #[test]
@@ -165,13 +196,12 @@ fn an_unknown_header_of_this_program_is_refused_with_the_nearest() {
 
 #[test]
 fn a_header_stands_once_and_is_not_endless() {
-    for name in ["x-session-id", "x-kvroute-priority", "x-kvroute-worker", "x-kvroute-override"] {
+    for name in ["x-kvroute-priority", "x-kvroute-worker", "x-kvroute-override"] {
         let twice = trusted(&[(name, "1"), (name, "1")]).unwrap_err().to_string();
         assert_eq!(twice, format!("{name}: the header stands more than once; send it once"));
         let long = "1".repeat(LONGEST + 1);
         assert_eq!(refusal(name, &long), format!("{name}: the value has 513 bytes; send at most 512"));
     }
-    assert!(trusted(&[("x-session-id", &"1".repeat(LONGEST))]).is_ok());
 }
 
 #[test]

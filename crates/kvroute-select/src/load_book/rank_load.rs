@@ -132,6 +132,10 @@ impl RankLoad {
     }
 
     pub(super) fn backlog_time(&self) -> Duration {
-        self.pace.time_of(self.prefill)
+        self.time_of(self.prefill)
+    }
+
+    pub(super) fn time_of(&self, tokens: Tokens) -> Duration {
+        self.pace.time_of(tokens)
     }
 }

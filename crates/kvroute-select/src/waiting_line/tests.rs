@@ -39,6 +39,21 @@ fn whoever_arrived_first_is_first_however_long_its_prompt_and_whenever_it_joined
 }
 
 #[test]
+fn what_waits_is_the_sum_of_those_in_line() {
+    let mut line = WaitingLine::new(3, QueueOrder::ShortestPrefill, PATIENCE);
+    let first = line.push(ticket(1, 500), "first").unwrap();
+    line.push(ticket(2, 70), "second").unwrap();
+    line.push(ticket(3, 8), "third").unwrap();
+    line.push(ticket(4, 9000), "refused").unwrap_err();
+    assert_eq!(line.uncached(), Tokens::new(578));
+    line.remove(first).unwrap();
+    assert_eq!(line.remove(first), None);
+    assert_eq!(line.uncached(), Tokens::new(78));
+    while line.pop_first(|_| true).is_some() {}
+    assert_eq!(line.uncached(), Tokens::ZERO);
+}
+
+#[test]
 fn a_higher_priority_goes_first_in_every_order() {
     for order in QueueOrder::ALL {
         let mut line = line(order);

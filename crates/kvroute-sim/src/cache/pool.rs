@@ -1,6 +1,6 @@
 //! The blocks themselves: who holds them, what they contain, and which one is taken next.
 
-use std::collections::HashMap;
+use kvroute_core::PrehashedMap;
 
 use super::free_list::FreeList;
 use super::key::BlockKey;
@@ -15,7 +15,7 @@ pub(super) struct BlockPool {
     slots: Vec<Slot>,
     free: FreeList,
     /// Blocks by content, the one stored first in front: equal content may be held twice.
-    by_key: HashMap<BlockKey, Vec<SlotIndex>>,
+    by_key: PrehashedMap<BlockKey, Vec<SlotIndex>>,
     /// Blocks that nobody holds but that have content.
     idle_cached: usize,
 }
@@ -33,7 +33,7 @@ impl BlockPool {
         Self {
             slots: vec![Slot::default(); blocks as usize],
             free: FreeList::full(blocks),
-            by_key: HashMap::new(),
+            by_key: PrehashedMap::default(),
             idle_cached: 0,
         }
     }

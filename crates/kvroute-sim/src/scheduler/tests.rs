@@ -177,6 +177,20 @@ fn a_step_computes_several_prompts_and_an_equal_one_reuses_what_it_computes() {
 }
 
 #[test]
+fn a_late_wake_up_takes_nobody_into_a_step_that_began_before_he_came() {
+    let mut scheduler = stepping(64);
+    submit(&mut scheduler, 0, &[1; 10], 4, 0);
+    scheduler.advance(ms(0));
+    submit(&mut scheduler, 1, &[2; 10], 1, 25);
+    let tokens = scheduler.advance(ms(25)).tokens.len();
+    assert_eq!(
+        (tokens, scheduler.next_due()),
+        (1, Some(ms(30))),
+        "10 + 10, then 10 without the second prompt"
+    );
+}
+
+#[test]
 fn common_steps_make_room_and_end_with_cancelled_work() {
     let mut scheduler = stepping(6);
     submit(&mut scheduler, 0, &[1; 8], 10, 0);

@@ -18,6 +18,9 @@ use super::setting::Setting;
 use super::settings as key;
 use super::value::{SessionMode, Timeout, Weight};
 
+/// The policy that takes only requests whose caller names the worker.
+const DIRECT: &str = "direct";
+
 /// Resolves everything, or names the first rule that is broken.
 pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
     let root = &raw.root;
@@ -182,16 +185,21 @@ fn worker(section: &RawSection) -> Result<WorkerConfig, Problem> {
     })
 }
 
-/// Beside itself a policy would only compute everything twice.
+/// Beside itself a policy would only compute everything twice, and where callers name the worker nothing is compared.
 fn check_shadow(section: &RawSection, pool: &PoolConfig) -> Result<(), Problem> {
     let live = &pool.policy;
-    if !pool.shadow.contains(live) {
+    let problem = if pool.shadow.contains(live) {
+        format!("names \"{live}\", which is the pool's own policy already; take it out of the list")
+    } else if pool.shadow.iter().any(|shadow| shadow == DIRECT) {
+        format!("names \"{DIRECT}\", which picks nothing by itself; take it out of the list")
+    } else if live == DIRECT && !pool.shadow.is_empty() {
+        "is set, but requests whose caller names the worker are not compared, and policy \"direct\" takes no others; \
+         set shadow to [], and observe to true to see what is cached"
+            .to_owned()
+    } else {
         return Ok(());
-    }
-    Err(Problem::Rule(format!(
-        "{} names \"{live}\", which is the pool's own policy already; take it out of the list",
-        section.path_of(&key::POOL_SHADOW.row)
-    )))
+    };
+    Err(Problem::Rule(format!("{} {problem}", section.path_of(&key::POOL_SHADOW.row))))
 }
 
 /// `count = "off"` knows no prompt, so nothing that looks prompts up can stand beside it.
@@ -227,7 +235,7 @@ fn check_direct(raw: &RawConfig, config: &ServeConfig) -> Result<(), Problem> {
         return Ok(());
     }
     let pools = config.router.pools.iter().zip(&raw.pools);
-    match pools.into_iter().find(|(pool, _)| pool.policy == "direct") {
+    match pools.into_iter().find(|(pool, _)| pool.policy == DIRECT) {
         None => Ok(()),
         Some((_, raw_pool)) => Err(Problem::Rule(format!(
             "{} is \"direct\", which sends a request only where a trusted caller says, and server.trusted names no \

@@ -53,7 +53,7 @@ settings! {
     /// How a worker is picked.
     POOL_POLICY: PolicyName = "pool.policy".default("\"kv\"").flag("policy", "NAME");
     /// Further policies that are asked for every request and never followed, to see what each would have found cached.
-    /// Only with `count = "exact"`.
+    /// Requests whose caller names the worker are left out, so with `direct` there is none. Only with `count = "exact"`.
     POOL_SHADOW: PolicyNames = "pool.shadow".default("[]");
     /// Tokens in a KV block. `"auto"` learns it from the engines; a number that they contradict is an error.
     POOL_BLOCK_SIZE: Auto<BlockSize> = "pool.block_size".default("\"auto\"");
@@ -96,7 +96,7 @@ settings! {
     POOL_KV_DECODE_WEIGHT: Weight = "pool.kv.decode_weight".default("0.03");
     /// Cost of each request in flight, in blocks.
     POOL_KV_REQUEST_WEIGHT: Weight = "pool.kv.request_weight".default("0.0");
-    /// Weight of what a worker was given lately beyond its fair share, so that requests with pauses between them spread.
+    /// Weight of what a worker was given lately against its fair share, so that requests with pauses between them spread.
     POOL_KV_RECENT_WEIGHT: Weight = "pool.kv.recent_weight".default("1.0");
     /// 0 picks the lowest cost; above, workers are sampled by cost, the more evenly the higher it is.
     POOL_KV_TEMPERATURE: Weight = "pool.kv.temperature".default("0.0");

@@ -358,6 +358,14 @@ fn rules_over_several_keys_name_them_and_the_remedy() {
         problems(&named("policy = \"random\"\nshadow = [\"kv\", \"random\"]", "a")),
         "pool[0].shadow names \"random\", which is the pool's own policy already; take it out of the list"
     );
+    assert_eq!(
+        problems(&named("shadow = [\"random\", \"direct\"]", "a")),
+        "pool[0].shadow names \"direct\", which picks nothing by itself; take it out of the list"
+    );
+    let compared_to_nothing = named("policy = \"direct\"\nshadow = [\"kv\"]", "a");
+    assert!(
+        problems(&compared_to_nothing).starts_with("pool[0].shadow is set, but requests whose caller names")
+    );
     let same = format!("[server]\nlisten = \"127.0.0.1:9090\"\n{WORKER}");
     assert!(problems(&same).starts_with("server.listen and server.admin_listen are both 127.0.0.1:9090"));
     let clash = format!("{WORKER}[metrics]\nconst_labels = {{ model = \"x\" }}\n");

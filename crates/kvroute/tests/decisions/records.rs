@@ -1,10 +1,11 @@
 //! What a served request leaves behind.
 
-use kvroute_router::config::DecisionsConfig;
+use kvroute_router::config::{BusyThreshold, DecisionsConfig};
 use kvroute_select::PickReason;
 use kvroute_sim::{Faults, SimConfig};
 use kvroute_testkit::{Fleet, server_config};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::fleet::{
     PROMPT, candidate, completion, decision, header, listed, other_worker, reported, serve, serve_known,
@@ -122,6 +123,56 @@ async fn credit_lowers_the_cost_of_the_holder_and_is_shown() {
     assert!(holder["cost"].as_f64() < other["cost"].as_f64(), "{record}");
     assert_eq!(record["reason"], "lowest_cost");
     fleet.stop().await;
+}
+
+/// What the formula of the page on selection makes of the terms, at the default scale.
+fn prefill_of([backlog, request, credit, expected]: [f64; 4]) -> f64 {
+    let page = include_str!("../../../../docs/selection.md");
+    assert!(page.contains(
+        "cost = prefill_scale × ( max(backlog − expected, 0) + 1.2 × max(request − credit − expected, 0) )"
+    ));
+    (backlog - expected).max(0.0) + 1.2 * (request - credit - expected).max(0.0)
+}
+
+#[tokio::test]
+async fn the_pages_told_another_cost_than_was_taken() {
+    let fleet =
+        start_with(2, "kv", |config| config.router.pools[0].queue.threshold = BusyThreshold::Off).await;
+    let mut streams = JoinSet::new();
+    for number in 0..12 {
+        let (client, url) = (fleet.client.clone(), fleet.data("/v1/completions"));
+        let mut body = completion(&format!("{} {}", number % 3, PROMPT.repeat(40)));
+        body["stream"] = json!(true);
+        streams.spawn(async move { client.post(&url, &body).await });
+    }
+    streams.join_all().await;
+    reported(&fleet).await;
+    let records = listed(&fleet, "").await;
+    let candidates = records.iter().flat_map(|record| record["candidates"].as_array().unwrap());
+    let terms: Vec<_> = candidates.map(|candidate| &candidate["terms"]).collect();
+    let of = |terms: &Value, name: &str| terms[name].as_f64().unwrap();
+    for terms in &terms {
+        let made = prefill_of(["backlog", "request", "credit", "expected"].map(|name| of(terms, name)));
+        assert!((of(terms, "prefill") - made).abs() < 1e-9, "{terms}: {made}");
+    }
+    assert!(terms.iter().any(|terms| of(terms, "backlog") > 0.0), "idle ranks show little of the formula");
+    fleet.stop().await;
+}
+
+#[test]
+fn the_example_of_the_page_adds_up() {
+    let page = include_str!("../../../../docs/decisions.md");
+    let rows = page.lines().filter(|line| line.contains(":8000/0 ")).filter_map(|line| {
+        let numbers: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        <[f64; 11]>::try_from(numbers).ok()
+    });
+    let mut checked = 0;
+    for [_, _, backlog, request, credit, expected, prefill, decode, requests, recent, cost] in rows {
+        assert!((prefill_of([backlog, request, credit, expected]) - prefill).abs() < 0.005, "{prefill}");
+        assert!((prefill + decode + requests + recent - cost).abs() < 0.005, "{cost}");
+        checked += 1;
+    }
+    assert_eq!(checked, 3, "rows of eligible candidates");
 }
 
 #[tokio::test]
@@ -247,6 +298,23 @@ async fn a_request_id_with_odd_characters_is_found_when_it_is_escaped() {
     let id = listed(&fleet, "").await[0]["id"].as_str().unwrap().to_owned();
     let escaped: String = id.bytes().map(|byte| format!("%{byte:02x}")).collect();
     assert_eq!(decision(&fleet, &escaped).await["id"], id);
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_id_that_is_no_text_was_kept_as_an_empty_one() {
+    let fleet = start(1, "kv").await;
+    let url = fleet.data("/v1/completions");
+    let answer =
+        fleet.client.post_with(&url, &[("x-request-id", "\u{e9}t\u{e9}")], &completion(PROMPT)).await;
+    let id = header(&answer, "x-request-id");
+    assert!(id.starts_with("req-"), "{id}");
+    reported(&fleet).await;
+    let record = decision(&fleet, id).await;
+    assert_eq!(
+        (&record["request_id"], &record["id"]),
+        (&json!(id), &json!(header(&answer, "x-kvroute-decision")))
+    );
     fleet.stop().await;
 }
 

@@ -6,7 +6,7 @@ use kvroute_select::policy;
 use kvroute_testkit::Fleet;
 use serde_json::{Value, json};
 
-use super::fleet::{PROMPT, advice, ask, completion, listed, serve, start};
+use super::fleet::{PROMPT, advice, ask, completion, listed, reported, serve, start, start_with};
 
 /// Every sample by its name and labels, but for what the process itself and the time of decisions are about.
 async fn samples(fleet: &Fleet) -> BTreeMap<String, String> {
@@ -52,6 +52,46 @@ async fn the_next_turn_stays_the_next_turn() {
     let served = listed(&fleet, "").await;
     assert_eq!(served[0]["worker_id"], next);
     assert_ne!(served[0]["worker_id"], served[1]["worker_id"], "turns are taken");
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn shadows_answer_a_question_and_learn_nothing_of_it() {
+    let fleet = start_with(3, "kv", |config| {
+        config.router.pools[0].shadow = ["round-robin", "random", "sticky"].map(str::to_owned).to_vec();
+    })
+    .await;
+    let before = samples(&fleet).await;
+    let question =
+        json!({"endpoint": "completions", "body": completion(PROMPT), "headers": {"x-session-id": "a"}});
+    for _ in 0..6 {
+        let mut advised = Value::Null;
+        for _ in 0..3 {
+            advised = ask(&fleet, question.clone()).await.json()["shadows"].clone();
+            assert_eq!(advised.as_array().unwrap().len(), 3);
+        }
+        let asked = fleet.data("/v1/completions");
+        fleet.client.post_with(&asked, &[("x-session-id", "a")], &completion(PROMPT)).await;
+        reported(&fleet).await;
+        let taken = listed(&fleet, "?limit=1").await[0]["shadows"].clone();
+        for (advised, taken) in advised.as_array().unwrap().iter().zip(taken.as_array().unwrap()) {
+            assert_eq!(advised["worker_id"], taken["worker_id"], "{}", taken["policy"]);
+        }
+    }
+    let compared = |samples: &BTreeMap<String, String>| {
+        let name = "kvroute_shadow_compared_input_tokens_total";
+        samples
+            .iter()
+            .filter(|(series, _)| series.starts_with(name))
+            .map(|(_, count)| count.clone())
+            .collect::<Vec<_>>()
+    };
+    let tokens = listed(&fleet, "?limit=1").await[0]["input_tokens"].as_u64().unwrap();
+    assert_eq!(compared(&before), ["0", "0", "0"]);
+    assert_eq!(
+        compared(&samples(&fleet).await),
+        [(6 * tokens).to_string(), (6 * tokens).to_string(), (6 * tokens).to_string()]
+    );
     fleet.stop().await;
 }
 

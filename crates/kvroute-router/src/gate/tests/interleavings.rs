@@ -3,7 +3,6 @@
 //! The list knows after every step who waits, who has been given the turn and who may still be told so. A future is
 //! looked at only when it says so or at random, so a wake-up that is missing shows at once.
 
-use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
 use std::task::Wake;
@@ -26,7 +25,7 @@ enum Step {
     Arrive {
         priority: i32,
         uncached: u64,
-        only: Option<BTreeSet<u32>>,
+        lane: Lane,
         patience: u32,
     },
     /// One of those whose end is not known is looked at, though nothing calls for it.
@@ -49,6 +48,8 @@ enum Step {
         is_told: bool,
     },
     Wait(u32),
+    /// The router stops.
+    Close,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +75,7 @@ enum Standing {
     Unplaced,
     Full,
     TimedOut,
+    TurnedAway,
     Cancelled,
 }
 
@@ -92,6 +94,7 @@ struct World<'a> {
     gate: &'a Gate<Seats>,
     seats: &'a Seats,
     shortest_first: bool,
+    is_closed: bool,
     requests: Vec<Request<'a>>,
     /// Ranks of those that are served.
     served: Vec<u32>,
@@ -102,10 +105,9 @@ struct World<'a> {
 impl<'a> World<'a> {
     async fn take(&mut self, step: Step) {
         match step {
-            Step::Arrive { priority, uncached, only, patience } => {
-                let only = only.map(|ranks| ranks.into_iter().map(RankSlot::new).collect());
+            Step::Arrive { priority, uncached, lane, patience } => {
                 let arrived = Duration::from_millis(self.requests.len() as u64);
-                let ticket = Ticket { priority, uncached: Tokens::new(uncached), only, arrived };
+                let ticket = Ticket { priority, uncached: Tokens::new(uncached), lane, arrived };
                 self.arrive(ticket, TICK * patience + TICK / 2);
             }
             Step::Look(any) => {
@@ -147,7 +149,17 @@ impl<'a> World<'a> {
                 }
             }
             Step::Wait(ticks) => advance(TICK * ticks).await,
+            Step::Close => self.close(),
         }
+    }
+
+    fn close(&mut self) {
+        let stand = |standing| matches!(standing, Standing::InLine | Standing::Chosen);
+        for request in self.requests.iter_mut().filter(|request| stand(request.standing)) {
+            request.standing = Standing::TurnedAway;
+        }
+        self.is_closed = true;
+        self.gate.close();
     }
 
     fn pick(&self, any: usize, wanted: impl Fn(&Request<'a>) -> bool) -> Option<usize> {
@@ -159,7 +171,7 @@ impl<'a> World<'a> {
         let deadline = Instant::now() + patience;
         let standing = self.standing_of_newcomer(&ticket);
         self.requests.push(Request {
-            entering: Some(Box::pin(self.gate.enter(ticket.clone(), deadline))),
+            entering: Some(Box::pin(enter(self.gate, ticket.clone(), deadline))),
             ticket,
             deadline,
             standing,
@@ -171,11 +183,14 @@ impl<'a> World<'a> {
 
     /// What becomes of a newcomer, and of those whom its coming lets in.
     fn standing_of_newcomer(&mut self, ticket: &Ticket) -> Standing {
+        if self.is_closed {
+            return Standing::TurnedAway;
+        }
         let in_line = self.in_line().count();
         if !self.is_turn_out() {
             let best = self.best();
             let goes_first = best.is_none_or(|best| self.key(ticket) < self.key(&self.requests[best].ticket));
-            if self.seats.has_room(ticket) && goes_first {
+            if self.seats.has_room(&ticket.lane) && goes_first {
                 return Standing::Deciding { alone: in_line > 0 };
             }
             self.choose();
@@ -202,7 +217,8 @@ impl<'a> World<'a> {
                 request.entering = None;
             }
             (Poll::Ready(Err(Refused::Full { .. })), Standing::Full)
-            | (Poll::Ready(Err(Refused::TimedOut { .. })), Standing::TimedOut) => request.entering = None,
+            | (Poll::Ready(Err(Refused::TimedOut { .. })), Standing::TimedOut)
+            | (Poll::Ready(Err(Refused::Closed)), Standing::TurnedAway) => request.entering = None,
             (Poll::Pending, Standing::InLine) => {}
             (polled, _) => panic!("request {index} should be {expected:?}, its future says {polled:?}"),
         }
@@ -217,7 +233,7 @@ impl<'a> World<'a> {
     }
 
     fn decide(&mut self, index: usize, books: bool) {
-        let rank = if books { self.seats.take(&self.requests[index].ticket) } else { None };
+        let rank = if books { self.seats.take(&self.requests[index].ticket.lane) } else { None };
         self.served.extend(rank);
         let request = &mut self.requests[index];
         let alone = request.standing == Standing::Deciding { alone: true };
@@ -252,7 +268,7 @@ impl<'a> World<'a> {
     }
 
     fn best(&self) -> Option<usize> {
-        let may_go = self.in_line().filter(|&index| self.seats.has_room(&self.requests[index].ticket));
+        let may_go = self.in_line().filter(|&index| self.seats.has_room(&self.requests[index].ticket.lane));
         may_go.min_by_key(|&index| self.key(&self.requests[index].ticket))
     }
 
@@ -270,7 +286,14 @@ impl<'a> World<'a> {
         }
         let in_line = self.in_line().count();
         let crowd = self.gate.crowd.load(Ordering::Relaxed);
-        assert_eq!((self.gate.waiting(), crowd), (in_line, in_line + usize::from(self.is_turn_out())));
+        let turns = usize::from(self.is_turn_out());
+        let is_told =
+            |request: &Request<'_>| request.woken.0.load(Ordering::SeqCst) || request.entering.is_none();
+        let turned_away = |request: &&Request<'_>| request.standing == Standing::TurnedAway;
+        assert!(self.requests.iter().filter(turned_away).all(is_told), "turned away, and sleeps");
+        if !self.is_closed {
+            assert_eq!((self.gate.waiting(), crowd), (in_line, in_line + turns));
+        }
         let alone = |request: &&Request<'_>| request.standing == Standing::Deciding { alone: true };
         assert!(self.requests.iter().filter(alone).count() <= 1);
     }
@@ -291,11 +314,11 @@ impl<'a> World<'a> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let ranks = proptest::collection::btree_set(0..RANKS, 1..3);
-    let only = proptest::option::weighted(0.4, ranks);
+    let lane = proptest::option::weighted(0.4, ranks);
     // Lengths so far apart that the few milliseconds between the arrivals make no difference.
     let uncached = (0..4_u64).prop_map(|step| step * 1000);
-    let arrive = (-1..2_i32, uncached, only, 0..20_u32)
-        .prop_map(|(priority, uncached, only, patience)| Step::Arrive { priority, uncached, only, patience });
+    let arrive = (-1..2_i32, uncached, lane, 0..20_u32)
+        .prop_map(|(priority, uncached, lane, patience)| Step::Arrive { priority, uncached, lane, patience });
     let step = prop_oneof![
         6 => arrive,
         2 => any::<usize>().prop_map(Step::Look),
@@ -308,15 +331,26 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(rank, comes, is_told)| Step::Seat { rank, comes, is_told }),
         1 => (0..5_u32).prop_map(Step::Wait),
     ];
-    vec(step, 0..100)
+    (vec(step, 0..100), proptest::option::weighted(0.2, any::<usize>())).prop_map(|(mut steps, closes)| {
+        if let Some(any) = closes {
+            steps.insert(any % (steps.len() + 1), Step::Close);
+        }
+        steps
+    })
 }
 
 async fn play(steps: Vec<Step>, order: QueueOrder) {
     let seats = Seats::of([(0, 1), (1, 1)]);
     let gate = gate_of(seats.clone(), &QueueConfig { order, ..queue(LIMIT) });
     let shortest_first = order == QueueOrder::ShortestPrefill;
-    let mut world =
-        World { gate: &gate, seats: &seats, shortest_first, requests: Vec::new(), served: Vec::new() };
+    let mut world = World {
+        gate: &gate,
+        seats: &seats,
+        shortest_first,
+        is_closed: false,
+        requests: Vec::new(),
+        served: Vec::new(),
+    };
     for step in steps {
         world.take(step).await;
         world.check();
@@ -338,7 +372,7 @@ async fn play(steps: Vec<Step>, order: QueueOrder) {
         !is_open && request.entering.is_none() && request.turn.is_none()
     };
     assert!(world.requests.iter().all(ended), "somebody waits for ever");
-    assert_eq!((gate.waiting(), gate.crowd.load(Ordering::Relaxed)), (0, 0));
+    assert_eq!((gate.waiting(), gate.crowd.load(Ordering::Relaxed)), (0, usize::from(world.is_closed)));
 }
 
 proptest! {

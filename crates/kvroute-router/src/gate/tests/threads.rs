@@ -23,7 +23,9 @@ struct Counted {
 const SEATS: usize = 3;
 
 impl Room for Arc<Counted> {
-    fn has_room(&self, _ticket: &Ticket) -> bool {
+    type Lane = Lane;
+
+    fn has_room(&self, _lane: &Lane) -> bool {
         self.taken.load(Ordering::Relaxed) < SEATS
     }
 }
@@ -31,7 +33,7 @@ impl Room for Arc<Counted> {
 /// One request; `patience` is how often it looks before its client leaves.
 async fn request(gate: &Gate<Arc<Counted>>, ticket: Ticket, patience: Option<usize>) {
     let counted = Arc::clone(&gate.room);
-    let entered = gate.enter(ticket, Instant::now() + 60 * MINUTE);
+    let entered = enter(gate, ticket, Instant::now() + 60 * MINUTE);
     let Some(turn) = unless_gone(entered, patience).await else {
         counted.cancelled.fetch_add(1, Ordering::Relaxed);
         return;
@@ -104,7 +106,9 @@ struct ComesMeanwhile {
 }
 
 impl Room for Arc<ComesMeanwhile> {
-    fn has_room(&self, _ticket: &Ticket) -> bool {
+    type Lane = Lane;
+
+    fn has_room(&self, _lane: &Lane) -> bool {
         // The first look is that of the newcomer who has not joined yet.
         if self.looks.fetch_add(1, Ordering::SeqCst) == 1 {
             let gate = self.gate.get().and_then(Weak::upgrade).unwrap();
@@ -121,6 +125,6 @@ async fn room_that_comes_while_a_newcomer_looks_for_it_is_not_lost() {
     let room = Arc::new(ComesMeanwhile::default());
     let gate = Arc::new(gate_of(Arc::clone(&room), &queue(1)));
     room.gate.set(Arc::downgrade(&gate)).unwrap();
-    let entered = timeout(2 * MINUTE, gate.enter(ticket(0), Instant::now() + 60 * MINUTE)).await;
+    let entered = timeout(2 * MINUTE, enter(&gate, ticket(0), Instant::now() + 60 * MINUTE)).await;
     assert!(entered.unwrap().is_ok());
 }

@@ -40,6 +40,26 @@ fn prompts_of_whole_answers_count_as_computed_one_after_the_other() {
 }
 
 #[test]
+fn room_comes_after_the_shortest_backlog_and_the_line_that_all_work_off_together() {
+    let mut load = LoadBook::new();
+    book_whole(&mut load, 1, 20_000, NOW);
+    let other = RankSlot::new(SLOT.get() + 1);
+    let time = |usable: &[RankSlot], all: &[RankSlot], in_line| {
+        load.time_to_room(usable.iter().copied(), all.iter().copied(), Tokens::new(in_line))
+    };
+    let seconds = Duration::from_secs;
+    assert_eq!(time(&[SLOT], &[SLOT], 0), seconds(2), "its own backlog");
+    assert_eq!(time(&[SLOT], &[SLOT], 40_000), seconds(6));
+    assert_eq!(
+        time(&[SLOT, other], &[SLOT, other], 40_000),
+        seconds(2),
+        "one is idle, and each takes half of the line"
+    );
+    assert_eq!(time(&[SLOT], &[SLOT, other], 40_000), seconds(4));
+    assert_eq!(time(&[], &[], 40_000), Duration::ZERO);
+}
+
+#[test]
 fn an_answer_that_came_lets_those_behind_it_move_up() {
     let mut load = LoadBook::new();
     for id in 1..4 {

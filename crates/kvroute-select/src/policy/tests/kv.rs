@@ -14,8 +14,8 @@ fn kv_weighs_the_cache_against_the_load() {
             10,
         )
     };
-    assert_eq!(close_call(43), [0, 0, 10]);
-    assert_eq!(close_call(45), [10, 0, 0]);
+    assert_eq!(close_call(47), [0, 0, 10]);
+    assert_eq!(close_call(49), [10, 0, 0]);
 }
 
 #[test]

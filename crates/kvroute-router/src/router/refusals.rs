@@ -1,0 +1,88 @@
+//! What a client is told that gets no worker: the thing, what is wrong with it, the remedy.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kvroute_metrics::WorkerState;
+
+use super::Shared;
+use crate::admission::Unplaced;
+use crate::error::{ErrorKind, RouteError};
+use crate::hints::Pin;
+use crate::lane::Lane;
+use crate::pool::Pool;
+use crate::worker::Worker;
+
+// === impl Shared ===
+
+impl Shared {
+    /// Why a request was not placed.
+    pub(crate) fn unplaced(&self, pool: &Pool, unplaced: Unplaced) -> RouteError {
+        let model = pool.model().to_string();
+        match unplaced {
+            Unplaced::NoWorker(lane) => self.no_worker(pool, &lane),
+            Unplaced::Hopeless(lane) => self.hopeless(pool, &lane),
+            Unplaced::QueueFull { waiting, lane } => {
+                let retry_after = pool.retry_after(&lane);
+                RouteError::router(ErrorKind::QueueFull { model, waiting, retry_after })
+            }
+            Unplaced::QueueTimeout { waited, lane } => {
+                let retry_after = pool.retry_after(&lane);
+                RouteError::router(ErrorKind::QueueTimeout { model, waited, retry_after })
+            }
+            Unplaced::Unservable(lacks) => {
+                let policy = pool.config().policy.clone();
+                RouteError::client(ErrorKind::Unservable { policy, lacks })
+            }
+            Unplaced::Stopping => RouteError::router(ErrorKind::Stopping),
+        }
+    }
+
+    /// No worker that may serve such a request takes any.
+    pub(super) fn no_worker(&self, pool: &Pool, lane: &Lane) -> RouteError {
+        let fleet = pool.fleet();
+        let joined: BTreeMap<_, _> =
+            fleet.suiting(lane).map(|rank| (rank.worker.id(), &rank.worker)).collect();
+        let workers = match joined.is_empty() {
+            true => problems(self.workers_of(pool.plan()).filter(|worker| lane.may_suit(worker))),
+            false => problems(joined.into_values()),
+        };
+        let away = lane.home.filter(|_| fleet.home_of(lane).is_some()).map(|home| home.away);
+        let reason = away.map(|away| format!("{away} ({workers})")).unwrap_or(workers);
+        RouteError::router(ErrorKind::NoWorker { model: pool.model().to_string(), reason })
+    }
+
+    /// No worker will ever do.
+    fn hopeless(&self, pool: &Pool, lane: &Lane) -> RouteError {
+        let fleet = pool.fleet();
+        let adapter = lane.adapter.as_deref().unwrap_or_default();
+        let workers = fleet.serving(adapter);
+        let is_pinned_there = |pin: &Pin| fleet.ranks.iter().any(|rank| pin.names(&rank.name));
+        let bound = match (&lane.pin, fleet.home_of(lane)) {
+            (Some(pin), _) if !is_pinned_there(pin) => {
+                return pool.unknown_worker(pin, &self.pools.load());
+            }
+            _ if workers.is_empty() => return self.unknown_model(adapter),
+            (Some(pin), _) => format!("x-kvroute-worker names {:?}", pin.to_string()),
+            (None, Some(home)) => {
+                format!("sessions of this pool do not move, and this one belongs to worker {}", home.name)
+            }
+            (None, None) => return self.no_worker(pool, lane),
+        };
+        RouteError::client(ErrorKind::AdapterElsewhere { bound, adapter: adapter.to_owned(), workers })
+    }
+}
+
+/// What is wrong with each of these workers.
+pub(super) fn problems<'a>(workers: impl IntoIterator<Item = &'a Arc<Worker>>) -> String {
+    let line = |worker: &Arc<Worker>| {
+        let state = worker.state();
+        let is_well = state == WorkerState::Ready;
+        (!is_well).then(|| format!("{} is {}: {}", worker.id(), state.as_str(), worker.problem()))
+    };
+    let lines: Vec<_> = workers.into_iter().filter_map(line).collect();
+    match lines.is_empty() {
+        true => "its workers have just become ready, send it again".to_owned(),
+        false => lines.join("; "),
+    }
+}
