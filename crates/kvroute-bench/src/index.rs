@@ -2,13 +2,13 @@
 
 mod chain;
 mod comparison;
-mod contestant;
-mod dynamo;
-mod figures;
-mod kvroute;
-mod measure;
+pub(crate) mod contestant;
+pub(crate) mod dynamo;
+pub(crate) mod figures;
+pub(crate) mod kvroute;
+pub(crate) mod measure;
 mod model;
-mod workload;
+pub(crate) mod workload;
 
 use std::path::PathBuf;
 

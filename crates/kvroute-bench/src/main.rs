@@ -1,9 +1,11 @@
-//! Measures the index, and the way of events into it.
+//! Measures the index, the way of events into it, and what the policies make of a fleet.
 //!
 //! A workspace of its own, so that the published indexes that it is held against are compiled by nobody else. Figures
 //! come with the machine they were measured on, and as ratios to the others of the same run. Nothing here decides
 //! whether a change may be made.
 
+mod balance;
+mod decide;
 mod heap;
 mod index;
 mod ingest;
@@ -15,7 +17,7 @@ mod table;
 
 use clap::{Parser, Subcommand};
 
-/// Measures kvroute's index, beside published ones in the same run. Build it with `--release`, run it on an idle machine.
+/// Measures kvroute's index beside published ones in the same run, and its policies beside each other. Build it with `--release`, run it on an idle machine.
 #[derive(Parser, Debug)]
 #[command(name = "kvroute-bench")]
 struct Cli {
@@ -25,6 +27,8 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Balance(balance::BalanceArgs),
+    Decide(decide::DecideArgs),
     Index(index::IndexArgs),
     Ingest(ingest::IngestArgs),
     Soak(soak::SoakArgs),
@@ -32,6 +36,8 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::Balance(args) => balance::run(&args),
+        Command::Decide(args) => decide::run(&args),
         Command::Index(args) => index::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Soak(args) => soak::run(&args),

@@ -12,7 +12,7 @@ use super::workload::{BLOCK_SIZE, Block, Event, prompt_blocks, tokens};
 pub(crate) struct FromTokens(ReportedIndex);
 
 /// The same index, given the hashes as well: what compares with the others.
-pub(crate) struct FromHashes(ReportedIndex);
+pub(crate) struct FromHashes(pub(crate) ReportedIndex);
 
 pub(crate) enum HashedEvent {
     Store(RankSlot, Option<u64>, Vec<ExportedBlock>),

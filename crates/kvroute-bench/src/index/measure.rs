@@ -178,7 +178,8 @@ fn timed_lookups<I: Index>(
     Latency { half: percentile(&nanoseconds, 0.5), p99: percentile(&nanoseconds, 0.99) }
 }
 
-fn percentile(sorted: &[u32], share: f64) -> f64 {
+/// The value that so large a share of the others does not exceed; no number where there is none.
+pub(crate) fn percentile(sorted: &[u32], share: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((last as f64 * share).ceil() as usize).map_or(f64::NAN, |value| f64::from(*value))
 }

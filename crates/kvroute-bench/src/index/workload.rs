@@ -97,13 +97,24 @@ pub(crate) fn blocks_of(events: &[Event]) -> usize {
 impl Workload {
     /// Sessions until the workers hold so many blocks together.
     pub(crate) fn chat(prompt: usize, workers: usize, entries: usize, seed: u64) -> Self {
+        Self::chat_with_queries(prompt, workers, entries, queries_for(prompt), seed)
+    }
+
+    /// The same with so many lookups.
+    pub(crate) fn chat_with_queries(
+        prompt: usize,
+        workers: usize,
+        entries: usize,
+        count: usize,
+        seed: u64,
+    ) -> Self {
         let mut builder = Builder::new(prompt, workers, seed);
         let mut sessions = Vec::new();
         while builder.entries < entries {
             sessions.push(builder.session());
         }
         let removals = builder.removals(&sessions);
-        let queries = builder.queries(&sessions);
+        let queries = builder.queries(&sessions, count);
         Self { workers, stores: builder.stores, removals, queries }
     }
 
@@ -208,10 +219,10 @@ impl Builder {
     }
 
     /// Half continue a session, three tenths are new below a document, a tenth below a system prompt, a tenth cold.
-    fn queries(&mut self, sessions: &[Session]) -> Vec<Vec<u64>> {
+    fn queries(&mut self, sessions: &[Session], count: usize) -> Vec<Vec<u64>> {
         let shape = self.shape;
         let continued = shape.prompt - (shape.prompt / 16).max(1);
-        (0..queries_for(shape.prompt))
+        (0..count)
             .map(|_| {
                 let known = match self.random.below(10) {
                     0..=4 => continued,
