@@ -61,8 +61,11 @@ pub struct Cost {
 /// Multiple of its fair share of recent work up to which a rank's affinity is left alone.
 const SLACK: f64 = 1.25;
 
-/// Recent work in tokens by which a rank may lead the others whatever their share is: next to no work at all, while so
-/// few requests say nothing about who is a favourite.
+/// Recent work by which a rank may lead the others whatever their share is: so many requests like the one at hand. While
+/// there were so few, who is ahead is chance, and moving a prompt for it would only compute and keep it twice.
+const LEADING_REQUESTS: f64 = 2.0;
+
+/// The same in tokens, for short requests: next to no work at all.
 const SMALL_LEAD: f64 = 2048.0;
 
 /// Part of its fair share of recent work below which a rank is cheaper by what it lacks.
@@ -151,8 +154,9 @@ impl Cost {
 fn of_recent(candidate: &Candidate, request: &RequestShape) -> f64 {
     let (recent, fair) = (float(candidate.recent), float(request.fair_recent));
     let most = float(request.input);
+    let share = (SLACK * fair).max(fair + SMALL_LEAD.max(LEADING_REQUESTS * most));
     let lacking = (UNUSED * fair - recent).clamp(0.0, most);
-    let beyond = (recent - (SLACK * fair).max(fair + SMALL_LEAD)).clamp(0.0, most);
+    let beyond = (recent - share).clamp(0.0, most);
     TIE_BREAK * recent + beyond - lacking
 }
 
