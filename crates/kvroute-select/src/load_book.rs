@@ -21,7 +21,7 @@ mod unseen;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use kvroute_core::{AttemptId, BlockSize, Blocks, RankSlot, SequenceHash, Tokens, WorkerLoad};
+use kvroute_core::{AttemptId, BlockSize, RankSlot, SequenceHash, Tokens, WorkerLoad};
 
 use crate::Candidate;
 use attempt::BookedAttempt;
@@ -83,12 +83,9 @@ impl LoadBook {
     /// Books an attempt on a rank. An attempt that is booked already is released first.
     pub fn book(&mut self, id: AttemptId, slot: RankSlot, booking: &Booking<'_>) {
         self.release(id, booking.now);
-        if slot.index() >= self.ranks.len() {
-            self.ranks.resize_with(slot.index() + 1, RankLoad::default);
-        }
         let (attempt, new) = BookedAttempt::new(slot, booking, &mut self.prompts);
         let faded = self.fading.at(booking.now);
-        self.ranks[slot.index()].add(id, &attempt, new, booking.now, faded);
+        self.rank_mut(slot).add(id, &attempt, new, booking.now, faded);
         self.attempts.insert(id, attempt);
     }
 
@@ -156,11 +153,7 @@ impl LoadBook {
     pub fn welcome(&mut self, candidates: &[Candidate], now: Duration) {
         let faded = self.fading.at(now);
         for candidate in candidates.iter().filter(|candidate| candidate.is_eligible()) {
-            let slot = candidate.slot.index();
-            if slot >= self.ranks.len() {
-                self.ranks.resize_with(slot + 1, RankLoad::default);
-            }
-            self.ranks[slot].welcome(candidate.recent, faded);
+            self.rank_mut(candidate.slot).welcome(candidate.recent, faded);
         }
     }
 
@@ -189,18 +182,6 @@ impl LoadBook {
         usable.map(|slot| self.backlog_time(slot)).min().unwrap_or_default() + line
     }
 
-    /// Blocks of a prompt from position `cached` on that prompts placed on the rank, and not computed yet, are about
-    /// to bring, without a hole. Without any, this costs one look into a table; with some, a few.
-    pub fn expected_after(&self, slot: RankSlot, hashes: &[SequenceHash], cached: Blocks) -> Blocks {
-        let mut expected = 0;
-        self.prompts.expected(hashes, |at, blocks| {
-            if at == slot {
-                expected = blocks;
-            }
-        });
-        Blocks::from(expected).saturating_sub(cached)
-    }
-
     /// Leading blocks of a prompt that unfinished prompts on each rank are about to bring, by slot; slots behind the
     /// last one that something is expected on are left out, and what is there already is kept.
     pub fn expected(&self, hashes: &[SequenceHash], by_slot: &mut Vec<u32>) {
@@ -225,6 +206,13 @@ impl LoadBook {
         if let Some(rank) = self.ranks.get_mut(slot.index()) {
             *rank = RankLoad::default();
         }
+    }
+
+    fn rank_mut(&mut self, slot: RankSlot) -> &mut RankLoad {
+        if slot.index() >= self.ranks.len() {
+            self.ranks.resize_with(slot.index() + 1, RankLoad::default);
+        }
+        &mut self.ranks[slot.index()]
     }
 }
 

@@ -26,8 +26,8 @@ pub struct Selector {
     book: LoadBook,
     next_attempt: u64,
     candidates: Vec<Candidate>,
-    /// What ranks are taken to have been given that nobody has seen yet.
-    usual_recent: Option<Tokens>,
+    /// Whether one of them is chosen from for the first time.
+    has_newcomers: bool,
     /// The same as a shadow narrows them.
     narrowed: Vec<Candidate>,
     costs: Vec<Option<Cost>>,
@@ -124,7 +124,7 @@ impl Selector {
             book: LoadBook::new(),
             next_attempt: 1,
             candidates: Vec::new(),
-            usual_recent: None,
+            has_newcomers: false,
             narrowed: Vec::new(),
             costs: Vec::new(),
             expected: Vec::new(),
@@ -140,7 +140,9 @@ impl Selector {
         shadow_random: &mut dyn RngCore,
     ) -> Result<Decided, Nobody> {
         let request = self.consider(question);
-        self.book.welcome(&self.candidates, question.now);
+        if self.has_newcomers {
+            self.book.welcome(&self.candidates, question.now);
+        }
         self.ask_shadows(&request, shadow_random);
         let pick = self.pick(question, &request, random)?;
         self.live.placed(&request, &self.candidates[pick.candidate]);

@@ -21,11 +21,12 @@ impl Selector {
             }
         }
         let recent = book.recent(question.now);
-        self.usual_recent = usual_recent(book, &recent, question.ranks);
+        self.has_newcomers = has_newcomers(book, question.ranks);
+        let usual_recent = self.has_newcomers.then(|| usual_recent(book, &recent, question.ranks)).flatten();
         let ranks = question.ranks.iter().enumerate();
         candidates.clear();
         candidates.extend(ranks.map(|(position, rank)| {
-            let work = Work { load: book, recent: &recent, usual_recent: self.usual_recent, expected };
+            let work = Work { load: book, recent: &recent, usual_recent, expected };
             work.candidate(question, position, rank, asks_index)
         }));
         RequestShape {
@@ -92,14 +93,16 @@ impl Work<'_> {
     }
 }
 
+/// Whether a rank is to be chosen from for the first time: hardly ever, so that nothing else of it costs each decision.
+fn has_newcomers(book: &LoadBook, ranks: &[RankView]) -> bool {
+    ranks.iter().any(|rank| rank.excluded.is_none() && !book.is_known(rank.slot))
+}
+
 /// What a rank that nobody has seen yet is taken to have been given lately: as much as the others, on the average.
 /// Taken to have been given nothing, it would lower everybody's share, and the caches of the warm ranks would count for
-/// nothing until it has caught up. `None` where there is no such rank, or none but such.
+/// nothing until it has caught up. `None` where there is none but such.
 fn usual_recent(book: &LoadBook, recent: &RecentView<'_>, ranks: &[RankView]) -> Option<Tokens> {
     let eligible = || ranks.iter().filter(|rank| rank.excluded.is_none());
-    if eligible().all(|rank| book.is_known(rank.slot)) {
-        return None;
-    }
     let known = || eligible().filter(|rank| book.is_known(rank.slot));
     let total: Tokens = known().map(|rank| recent.of(rank.slot)).sum();
     total.get().checked_div(known().count() as u64).map(Tokens::new)

@@ -31,7 +31,9 @@ fn place(load: &mut LoadBook, id: u64, on: u32, chains: &[Vec<SequenceHash>]) {
 }
 
 fn prefix(load: &LoadBook, on: u32, path: u32, cached: u64) -> u64 {
-    load.expected_after(RankSlot::new(on), &chain(path, DEPTH), Blocks::new(cached)).get()
+    let mut by_slot = Vec::new();
+    load.expected(&chain(path, DEPTH), &mut by_slot);
+    by_slot.get(on as usize).map_or(0, |&blocks| u64::from(blocks).saturating_sub(cached))
 }
 
 #[test]
