@@ -9,6 +9,7 @@ use loom::sync::Arc;
 
 use crate::lineage::Parent;
 use crate::lookup::DeviceWalk;
+use crate::lookup_anywhere::HeldWalk;
 use crate::prefixes::Prefixes;
 use crate::run::RunId;
 use crate::shelf::Shelf;
@@ -26,6 +27,12 @@ fn prefixes(shelf: &Shelf, prompt: &[u64]) -> [u32; 3] {
     let mut found = Prefixes::default();
     DeviceWalk::run(shelf, &hashes(prompt), 3, 0, &mut found);
     [A, B, C].map(|slot| found.on_device()[slot.index()])
+}
+
+fn held_anywhere(shelf: &Shelf, prompt: &[u64], first: usize) -> Vec<bool> {
+    let mut held = Vec::new();
+    HeldWalk::run(shelf, &hashes(prompt), first, &mut held);
+    held
 }
 
 fn shelf() -> (Shelf, Store) {
@@ -130,5 +137,44 @@ fn holders_that_change_leave_the_steady_one_alone() {
         let [a, b, c] = reader.join().unwrap();
         assert!(a == 2 && b <= 1 && c == 0, "{a} {b} {c}");
         assert_eq!(prefixes(&shelf, &[11, 12]), [2, 0, 0]);
+    });
+}
+
+#[test]
+fn a_block_behind_a_hole_is_found_while_its_run_changes() {
+    explore(2, || {
+        let (shelf, mut store) = shelf();
+        let run = fill(&shelf, &mut store, &[11, 12, 13], A);
+        store.remove(&shelf, Span { slot: A, tier: Tier::Device, run, from: 0, to: 2 });
+        let shelf = Arc::new(shelf);
+        let shared = Arc::clone(&shelf);
+        let reader = loom::thread::spawn(move || held_anywhere(&shared, &[11, 12, 13, 14], 1));
+        store.add(&shelf, Span { slot: B, tier: Tier::Host, run, from: 1, to: 2 });
+        // Other segments where the first ones were.
+        store.add(&shelf, Span { slot: C, tier: Tier::Device, run, from: 0, to: 1 });
+        let held = reader.join().unwrap();
+        assert!(held[1] && !held[2], "{held:?}");
+        assert_eq!(held_anywhere(&shelf, &[11, 12, 13, 14], 1), [true, true, false]);
+    });
+}
+
+#[test]
+fn holders_of_a_reused_run_hold_nothing_of_the_one_before() {
+    explore(1, || {
+        let (shelf, mut store) = shelf();
+        let run = fill(&shelf, &mut store, &[11, 12], A);
+        store.remove(&shelf, Span { slot: A, tier: Tier::Device, run, from: 0, to: 1 });
+        let shelf = Arc::new(shelf);
+        let shared = Arc::clone(&shelf);
+        let writer = loom::thread::spawn(move || {
+            store.remove(&shared, Span { slot: A, tier: Tier::Device, run, from: 1, to: 2 });
+            // The same record, the same cells, and other segments where the first ones were.
+            let reused = fill(&shared, &mut store, &[41, 42], B);
+            store.add(&shared, Span { slot: C, tier: Tier::Device, run: reused, from: 0, to: 1 });
+        });
+        assert!(!held_anywhere(&shelf, &[11, 12], 0)[0], "nobody held it at any time");
+        writer.join().unwrap();
+        assert_eq!(held_anywhere(&shelf, &[11, 12], 0), [false; 2]);
+        assert_eq!(held_anywhere(&shelf, &[41, 42], 0), [true; 2]);
     });
 }

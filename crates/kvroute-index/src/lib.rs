@@ -19,6 +19,7 @@ mod holder;
 mod interleavings;
 mod lineage;
 mod lookup;
+mod lookup_anywhere;
 mod lookup_tiers;
 mod names;
 mod orphans;

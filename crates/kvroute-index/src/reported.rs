@@ -25,6 +25,7 @@ use crate::change::Change;
 use crate::engine_key::EngineKey;
 use crate::holder::Holder;
 use crate::lookup::DeviceWalk;
+use crate::lookup_anywhere::HeldWalk;
 use crate::lookup_tiers::TierWalk;
 use crate::shelf::Shelf;
 use crate::storing::Behind;
@@ -213,6 +214,15 @@ impl ReportedIndex {
         } else {
             TierWalk::run(&self.shelf, prompt.hashes(), self.board.slots(), era, found);
         }
+    }
+
+    /// Whether some rank holds each block of a prompt from `first` on, on whichever tier, reachable for a prompt or
+    /// not: behind a hole too. Takes no lock, and waits for no writer. `held` is replaced: one entry a block,
+    /// `held[0]` is block `first`.
+    ///
+    /// Exact while nothing changes. A block that waits for its parent is not held, nor is one of another size.
+    pub fn held_anywhere(&self, prompt: &PromptBlocks, first: usize, held: &mut Vec<bool>) {
+        HeldWalk::run(&self.shelf, prompt.hashes(), first, held);
     }
 
     /// Cached prefix of all prompts of a request on each of `slots`, in their order, in raw tokens: summed a rank,

@@ -73,11 +73,12 @@ fn what_is_held_throughout_is_found_beside_busy_writers() {
     for chain in &chains {
         store(&index, STEADY, &chain.hashes()[..HELD], None);
     }
+    let never_held = PromptBlocks::new(&[7; LENGTH], size(), Namespace::DEFAULT);
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let mut found = Prefixes::default();
+                let (mut found, mut held) = (Prefixes::default(), Vec::new());
                 while !is_done.load(Relaxed) {
                     for chain in &chains {
                         index.cached_prefixes(chain, &mut found);
@@ -87,7 +88,11 @@ fn what_is_held_throughout_is_found_beside_busy_writers() {
                             0,
                             "a rank that never held a block"
                         );
+                        index.held_anywhere(chain, HELD - 1, &mut held);
+                        assert!(held[0], "held throughout, by a run that begins before it");
                     }
+                    index.held_anywhere(&never_held, 0, &mut held);
+                    assert_eq!(held, [false; LENGTH], "a chain that nobody ever held");
                 }
             });
         }
@@ -103,8 +108,10 @@ fn what_is_held_throughout_is_found_beside_busy_writers() {
     for slot in BUSY {
         index.remove_rank(slot, &mut |_| {});
     }
-    let mut found = Prefixes::default();
+    let (mut found, mut held) = (Prefixes::default(), Vec::new());
     for chain in &chains {
+        index.held_anywhere(chain, 0, &mut held);
+        assert_eq!(held.iter().rposition(|is_held| *is_held), Some(HELD - 1));
         index.cached_prefixes(chain, &mut found);
         assert_eq!([STEADY, BUSY[0], BUSY[1]].map(|slot| found.of(slot).device.get()), [HELD as u64, 0, 0]);
     }

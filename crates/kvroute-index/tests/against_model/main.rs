@@ -285,6 +285,28 @@ fn compare_blocks(index: &ReportedIndex, model: &Model) -> Result<(), TestCaseEr
     Ok(())
 }
 
+/// Whether anybody holds a block does not depend on who holds what stands before it.
+fn compare_held_anywhere(index: &ReportedIndex, model: &Model) -> Result<(), TestCaseError> {
+    let held_by = SLOTS.map(|slot| (size_of(slot), model.held(slot)));
+    let mut held = Vec::new();
+    for (salted, bits, size) in prompts() {
+        let path = Path { salted, bits, blocks: DEPTH };
+        let is_held = |blocks: usize| {
+            let prefix = path.cut(blocks).prefix(size);
+            held_by.iter().any(|(of_size, prefixes)| *of_size == size && prefixes.contains(&prefix))
+        };
+        let expected: Vec<bool> = (1..=DEPTH).map(is_held).collect();
+        let namespace = Namespace::new(path.namespace(), None);
+        let prompt = PromptBlocks::new(&path.tokens(size), BlockSize::new(size).unwrap(), namespace);
+        for first in 0..=DEPTH + 1 {
+            index.held_anywhere(&prompt, first, &mut held);
+            let rest = expected.get(first..).unwrap_or_default();
+            prop_assert_eq!(&held[..], rest, "prompt {:?} of size {} from {}", path, size, first);
+        }
+    }
+    Ok(())
+}
+
 fn prompts() -> impl Iterator<Item = (bool, u32, u32)> {
     (0..1 << DEPTH)
         .flat_map(|bits| [false, true].map(|salted| (salted, bits)))
@@ -303,6 +325,7 @@ proptest! {
             compare(&index, &model)?;
         }
         compare_blocks(&index, &model)?;
+        compare_held_anywhere(&index, &model)?;
     }
 
     /// Whatever is lost on the way, repeating the whole stream of stores ends in the same cache.

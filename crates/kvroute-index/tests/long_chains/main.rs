@@ -62,6 +62,7 @@ struct World {
     index: ReportedIndex,
     model: Model,
     branches: Vec<PromptBlocks>,
+    comparisons: usize,
 }
 
 fn size() -> BlockSize {
@@ -85,7 +86,7 @@ fn named(hashes: &[SequenceHash]) -> Vec<ExportedBlock> {
 impl World {
     fn new(options: IndexOptions) -> Self {
         let branches = [TRUNK].into_iter().chain(BRANCHES).map(branch).collect();
-        Self { index: ReportedIndex::new(options), model: Model::default(), branches }
+        Self { index: ReportedIndex::new(options), model: Model::default(), branches, comparisons: 0 }
     }
 
     fn store(&mut self, slot: u32, hashes: &[SequenceHash], parent: Option<SequenceHash>) {
@@ -164,7 +165,7 @@ impl World {
         Ok(())
     }
 
-    fn compare(&self, found: &mut Prefixes) -> Result<(), TestCaseError> {
+    fn compare(&mut self, found: &mut Prefixes) -> Result<(), TestCaseError> {
         for prompt in &self.branches {
             self.index.cached_prefixes(prompt, found);
             for slot in SLOTS {
@@ -175,6 +176,19 @@ impl World {
         for slot in SLOTS {
             let held = self.model.held.get(&slot).map_or(0, HashSet::len);
             prop_assert_eq!(self.index.blocks(rank(slot)), Blocks::from(held));
+        }
+        self.compare_held_anywhere()
+    }
+
+    /// Another branch each time, from its first block and from one of the others.
+    fn compare_held_anywhere(&mut self) -> Result<(), TestCaseError> {
+        self.comparisons += 1;
+        let prompt = &self.branches[self.comparisons % self.branches.len()];
+        let expected: Vec<bool> = prompt.hashes().iter().map(|hash| self.model.is_held(*hash)).collect();
+        let mut held = Vec::new();
+        for first in [0, self.comparisons * 85 % (LENGTH + 2)] {
+            self.index.held_anywhere(prompt, first, &mut held);
+            prop_assert_eq!(&held[..], expected.get(first..).unwrap_or_default(), "from {}", first);
         }
         Ok(())
     }
@@ -187,6 +201,10 @@ impl Model {
             let held = self.held.get_mut(&removal.slot.get()).unwrap();
             assert!(held.remove(&removal.sequence), "told to be gone, and was not held: {removal:?}");
         }
+    }
+
+    fn is_held(&self, hash: SequenceHash) -> bool {
+        self.held.values().any(|held| held.contains(&hash))
     }
 
     fn prefix(&self, slot: u32, prompt: &PromptBlocks) -> u64 {
@@ -309,4 +327,22 @@ fn what_is_looked_up_outlives_what_is_not() {
     }
     let held: usize = world.model.held.values().map(HashSet::len).sum();
     assert!((20_000..60_000).contains(&held), "{held} blocks in a budget for about forty thousand");
+}
+
+/// The run begins where another one ends, so that nothing but its first block leads to it.
+#[test]
+fn a_block_is_found_by_the_beginning_of_the_longest_run_that_reaches_it() {
+    let mut world = World::new(IndexOptions::default());
+    let chain = branch(TRUNK);
+    let hashes = chain.hashes();
+    world.store(0, &hashes[..10], None);
+    world.store(1, &hashes[..266], None);
+    world.remove(0, &hashes[..10]).unwrap();
+    world.remove(1, &hashes[..265]).unwrap();
+    let mut held = Vec::new();
+    for first in [0, 9, 10, 11, 264, 265] {
+        world.index.held_anywhere(&chain, first, &mut held);
+        let found: Vec<usize> = (first..LENGTH).filter(|block| held[block - first]).collect();
+        assert_eq!(found, [265], "from {first}");
+    }
 }
