@@ -1,4 +1,4 @@
-//! A client's request body, at both endpoints: it is refused, or it goes upstream with nothing changed but what the
+//! A client's request body, at every endpoint: it is refused, or it goes upstream with nothing changed but what the
 //! router owns.
 
 #![no_main]
@@ -32,8 +32,8 @@ fn check(endpoint: Endpoint, request: &ClientRequest) {
     serde_json::from_slice::<IgnoredAny>(request.body()).expect("what is taken as JSON is JSON");
     assert!(request.choices > 0 && request.prompt.count() > 0);
     for inject_usage in [false, true] {
-        for model in [None, Some(ALIAS)] {
-            check_edits(endpoint, request, UpstreamEdits { inject_usage, model });
+        for (keep_continuous, model) in [(false, None), (false, Some(ALIAS)), (true, Some(ALIAS))] {
+            check_edits(endpoint, request, UpstreamEdits { inject_usage, keep_continuous, model });
         }
     }
 }
@@ -44,6 +44,7 @@ fn check_edits(endpoint: Endpoint, request: &ClientRequest, edits: UpstreamEdits
     let again = ClientRequest::parse(endpoint, upstream.clone()).expect("an edited body is still a request");
     assert_eq!(again.prompt, request.prompt);
     assert_eq!(again.cache_salt, request.cache_salt);
+    assert_eq!(again.previous_response, request.previous_response);
     assert_eq!((again.choices, again.max_tokens), (request.choices, request.max_tokens));
     assert_eq!((again.stream, again.include_usage), (request.stream, request.include_usage || injected));
 
@@ -53,18 +54,19 @@ fn check_edits(endpoint: Endpoint, request: &ClientRequest, edits: UpstreamEdits
         *model = json!(alias);
     }
     if injected {
-        ask_for_usage(&mut expected["stream_options"]);
+        ask_for_usage(&mut expected["stream_options"], edits.keep_continuous);
     }
     assert_eq!(serde_json::from_slice::<Value>(&upstream).expect("an edited body is JSON"), expected);
 }
 
 /// What the router makes of the client's options where it wants usage itself.
-fn ask_for_usage(options: &mut Value) {
+fn ask_for_usage(options: &mut Value, keep_continuous: bool) {
     if options.is_null() {
         *options = json!({});
     }
     options["include_usage"] = json!(true);
     match options.get_mut("continuous_usage_stats") {
+        _ if keep_continuous => {}
         Some(stats) if stats.is_boolean() || stats.is_number() || stats.is_string() => *stats = json!(false),
         _ => {}
     }

@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use kvroute_fuzz::Pieces;
-use kvroute_openai::{ErrorBody, Observation, StreamScanner, UsageChunk};
+use kvroute_openai::{Endpoint, ErrorBody, Observation, StreamScanner, UsageChunk};
 use libfuzzer_sys::fuzz_target;
 
 /// What came out of a stream.
@@ -34,7 +34,9 @@ fuzz_target!(|input: &[u8]| {
         let again = scan(mode, Pieces::whole(&scanned.forwarded));
         assert_eq!(again.forwarded, scanned.forwarded, "something private is left");
     }
-    break_off(in_pieces);
+    for endpoint in Endpoint::ALL {
+        break_off(in_pieces.clone(), endpoint);
+    }
 });
 
 fn scan(mode: UsageChunk, pieces: Pieces<'_>) -> Scanned {
@@ -66,16 +68,23 @@ fn may_hold_private_data(stream: &[u8]) -> bool {
 }
 
 /// The error is an event of its own, whatever a client got before the engine broke off.
-fn break_off(pieces: Pieces<'_>) {
+fn break_off(pieces: Pieces<'_>, endpoint: Endpoint) {
     let mut scanner = StreamScanner::new(UsageChunk::Withhold);
     let mut forwarded = Vec::new();
     for piece in pieces {
         forwarded.extend_from_slice(&scanner.push(&Bytes::copy_from_slice(piece), &mut Vec::new()));
     }
     let error = ErrorBody::new("broken", "off");
-    forwarded.extend_from_slice(&scanner.break_off(&error));
-    let before = forwarded.strip_suffix(&error.to_event()[..]).expect("the error comes last");
+    let event = scanner.break_off(&error, endpoint);
+    let start = event.iter().take_while(|byte| **byte == b'\n').count();
+    forwarded.extend_from_slice(&event);
+    let before = &forwarded[..forwarded.len() - event.len() + start];
     assert!(is_between_events(before), "{:?}", String::from_utf8_lossy(before));
+    let last: &[u8] = match endpoint {
+        Endpoint::ChatCompletions | Endpoint::Completions => b"data: {\"error\":",
+        Endpoint::Responses | Endpoint::Messages => b"event: error\ndata: {\"type\":\"error\",",
+    };
+    assert!(event[start..].starts_with(last) && event.ends_with(b"}\n\n"));
 }
 
 /// Whether the next line starts an event.

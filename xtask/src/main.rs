@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool speaks to its user")]
 
+mod bless;
 mod cache;
 mod fuzz;
 mod lint;
@@ -29,6 +30,8 @@ struct Cli {
 enum Task {
     /// Runs everything that must pass: format, lints, docs, structure, licences, tests with their real peers.
     Test(test::Options),
+    /// Writes every generated and golden file anew: documentation, dashboards, alert rules, expected output of tests.
+    Bless,
     /// Checks the rules of structure that the compiler does not know.
     Lint,
     /// Runs the fuzz targets for a while, each from its seeds.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<()> {
     match task {
         Task::Test(options) => test::run(&options),
+        Task::Bless => bless::run_all(),
         Task::Lint => lint::run(),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Peers => print_peers(),

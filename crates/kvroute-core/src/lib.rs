@@ -15,12 +15,14 @@ mod hash;
 mod hashed_prompts;
 pub mod invariants;
 mod load;
+mod loss;
 mod namespace;
 mod phase;
 mod prehashed;
 mod quantity;
 mod report;
 mod source;
+mod speed;
 mod worker;
 
 pub use block::{BlockSize, ZeroBlockSize};
@@ -29,12 +31,14 @@ pub use event::{EngineHash, EventBatch, KvEvent, LastMessage, Removal, RemovalCa
 pub use hash::{BlockContents, BlockHash, PrefixHasher, PromptBlocks, SequenceHash};
 pub use hashed_prompts::HashedPrompts;
 pub use load::WorkerLoad;
+pub use loss::{Exclusion, PlacementReason};
 pub use namespace::Namespace;
 pub use phase::Phase;
 pub use prehashed::{FoldHasher, PrehashedMap};
 pub use quantity::{Blocks, Tokens};
 pub use report::{Figure, ReportSource, WorkerReport};
 pub use source::{ReplayOutcome, SourceState};
+pub use speed::TokensPerSecond;
 pub use worker::{AttemptId, DpRank, ModelName, RankKey, RankSlot, WorkerId, WorkerRank};
 
 /// One id of a model's tokenizer.

@@ -46,6 +46,11 @@ impl EngineKind {
         self.spec().accepts_stream_options
     }
 
+    /// Whether a client that asks for `continuous_usage_stats` alone gets it: then it must get it from the router too.
+    pub const fn heeds_continuous_usage_alone(self) -> bool {
+        self.spec().heeds_continuous_usage_alone
+    }
+
     /// Whether `return_token_ids` may be sent, and brings the prompt's ids back.
     pub const fn accepts_return_token_ids(self) -> bool {
         self.spec().accepts_return_token_ids

@@ -19,6 +19,7 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     assumed_block_size: Some(BlockSize::DEFAULT),
     // Its streams end with `timings` anyway, and usage would move them into the chunk that is taken out again.
     accepts_stream_options: false,
+    heeds_continuous_usage_alone: false,
     accepts_return_token_ids: false,
     refuses_unknown_fields: false,
     sums_reuse_of_prompt_lists: false,

@@ -12,6 +12,7 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     describe: |_, _| {},
     assumed_block_size: Some(BlockSize::DEFAULT),
     accepts_stream_options: true,
+    heeds_continuous_usage_alone: false,
     accepts_return_token_ids: false,
     refuses_unknown_fields: false,
     sums_reuse_of_prompt_lists: false,

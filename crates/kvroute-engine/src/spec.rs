@@ -23,6 +23,8 @@ pub(crate) struct EngineSpec {
     pub(crate) assumed_block_size: Option<BlockSize>,
     /// Whether a stream may be asked for usage.
     pub(crate) accepts_stream_options: bool,
+    /// Whether `continuous_usage_stats` brings usage in every chunk without `include_usage` beside it.
+    pub(crate) heeds_continuous_usage_alone: bool,
     /// Whether `return_token_ids` brings the prompt's ids back.
     pub(crate) accepts_return_token_ids: bool,
     /// Whether an unknown field is an error.

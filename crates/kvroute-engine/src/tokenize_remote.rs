@@ -97,6 +97,7 @@ impl<'a> RemoteTokenizer<'a> {
                 }
                 Ok(lists)
             }
+            Prompt::Foreign(_) => Err(self.unsupported("a conversation of another api than chat")),
         }
     }
 

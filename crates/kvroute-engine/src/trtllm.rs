@@ -21,6 +21,7 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     describe,
     assumed_block_size: None,
     accepts_stream_options: true,
+    heeds_continuous_usage_alone: false,
     accepts_return_token_ids: false,
     refuses_unknown_fields: true,
     sums_reuse_of_prompt_lists: false,

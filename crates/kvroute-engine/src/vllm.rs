@@ -17,6 +17,7 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     describe,
     assumed_block_size: None,
     accepts_stream_options: true,
+    heeds_continuous_usage_alone: false,
     accepts_return_token_ids: true,
     refuses_unknown_fields: false,
     sums_reuse_of_prompt_lists: false,

@@ -10,14 +10,6 @@ use kvroute_core::{Tokens, closed_label, invariants};
 
 use crate::FunnelSink;
 
-/// What is needed, beside F3 and F4, to tell why tokens were not delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeliveryTerms {
-    /// Tokens of the attempt's prompts that its worker can reuse at most: by the worker's block size, summed
-    /// prompt by prompt ([`BlockSize::reusable_tokens`](kvroute_core::BlockSize::reusable_tokens)).
-    pub reusable: Tokens,
-}
-
 /// F3 and F4 of one attempt and the parts of their difference, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
@@ -31,14 +23,6 @@ pub struct Delivery {
     pub last_block: Tokens,
     /// The rest of the loss, whose reason shows only later.
     pub open: Tokens,
-}
-
-closed_label! {
-    /// Between which two stages of the funnel tokens were lost.
-    LossStage {
-        /// Between the promise of the index and the engine's report.
-        Delivery = "delivery",
-    }
 }
 
 closed_label! {
@@ -66,9 +50,9 @@ pub struct PendingDelivery<S: FunnelSink> {
 
 impl Delivery {
     /// Splits the difference between what was promised and what was reused.
-    pub(crate) fn of(terms: DeliveryTerms, predicted: Tokens, reported: Tokens) -> Self {
+    pub(crate) fn of(reusable: Tokens, predicted: Tokens, reported: Tokens) -> Self {
         let lost = predicted.saturating_sub(reported);
-        let last_block = lost.min(predicted.saturating_sub(terms.reusable));
+        let last_block = lost.min(predicted.saturating_sub(reusable));
         Self {
             predicted,
             reported,

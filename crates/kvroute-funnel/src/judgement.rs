@@ -178,8 +178,8 @@ impl Reading {
 
 /// What was promised against what was reused, where the attempt has both.
 fn delivery(opening: &Opening, reused: Tokens) -> Option<Delivery> {
-    let (terms, cached) = opening.delivery.zip(opening.count.cached())?;
-    Some(Delivery::of(terms, cached.selected, reused))
+    let (ledger, cached) = opening.ledger.zip(opening.count.cached())?;
+    Some(Delivery::of(ledger.reusable, cached.selected, reused))
 }
 
 /// The outcome of an attempt that no report can change.

@@ -12,11 +12,13 @@
 mod delivery;
 mod judgement;
 mod ledger;
+mod losses;
 mod opening;
 mod sink;
 
-pub use delivery::{Delivery, DeliveryReason, DeliveryTerms, LossStage, PendingDelivery};
+pub use delivery::{Delivery, DeliveryReason, PendingDelivery};
 pub use judgement::{Judgement, ReportOutcome};
 pub use ledger::AttemptLedger;
-pub use opening::{CachedStages, Count, Opening, ReportExpectation, UncountedReason};
+pub use losses::{LossStage, MissingBlock, SelectionLosses, UnavailableLoss, UnavailableReason};
+pub use opening::{CachedStages, Count, LedgerTerms, Opening, ReportExpectation, UncountedReason};
 pub use sink::{Close, Closed, Closing, FunnelSink};

@@ -5,7 +5,7 @@
 
 use kvroute_core::{Tokens, invariants};
 
-use crate::DeliveryTerms;
+use crate::SelectionLosses;
 
 /// What one attempt is opened with. Frozen: nothing that happens later changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,9 +14,21 @@ pub struct Opening {
     pub count: Count,
     /// What the worker's reports are worth.
     pub reports: ReportExpectation,
-    /// What F3 and F4 are compared by: present exactly when the cached stages are. Only a decode leg, which the
-    /// loss ledger leaves out, has cached stages and no terms.
-    pub delivery: Option<DeliveryTerms>,
+    /// What the loss ledger needs: present exactly when the cached stages are. Only a decode leg, which the ledger
+    /// leaves out, has cached stages and no terms.
+    pub ledger: Option<LedgerTerms>,
+    /// Whether its request had an attempt in the same phase before: its input was counted then, too.
+    pub is_repeat: bool,
+}
+
+/// What is lost by the selection, and what is needed, beside F3 and F4, to tell why tokens were not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LedgerTerms {
+    /// F0 − A, A − F2 and F2 − F3 with their reasons.
+    pub losses: SelectionLosses,
+    /// What of F3 its worker can reuse at the most: of each prompt its cached prefix, but for the block with its last
+    /// token ([`BlockSize::reusable_tokens`](kvroute_core::BlockSize::reusable_tokens)), summed prompt by prompt.
+    pub reusable: Tokens,
 }
 
 /// Whether the router knows how many tokens the prompt has.
@@ -80,15 +92,13 @@ impl Opening {
         !matches!(self.count, Count::Uncounted(UncountedReason::Endpoint))
     }
 
-    /// True unless the cached stages contradict each other or the input, or a delivery is to be compared that
-    /// nothing was promised for.
-    pub const fn is_consistent(&self) -> bool {
-        match self.count {
-            Count::Exact { input, cached: Some(cached) } => {
-                invariants::cached_stages_are_ordered(cached.selected, cached.best, cached.anywhere, input)
-            }
-            Count::Exact { cached: None, .. } | Count::Uncounted(_) => self.delivery.is_none(),
-        }
+    /// True unless the cached stages contradict each other or the input, the losses between them do not close, or
+    /// losses are told of an attempt that no index was asked for.
+    pub fn is_consistent(&self) -> bool {
+        let Count::Exact { input, cached: Some(cached) } = self.count else { return self.ledger.is_none() };
+        let CachedStages { anywhere, best, selected } = cached;
+        invariants::cached_stages_are_ordered(selected, best, anywhere, input)
+            && self.ledger.is_none_or(|terms| terms.losses.close(input, &cached))
     }
 }
 

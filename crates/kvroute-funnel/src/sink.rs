@@ -14,7 +14,7 @@ use crate::{DeliveryReason, Judgement, Opening, PendingDelivery, ReportOutcome};
 /// once for what is known then, and at most once more, after `closed`, for what was decided later. No call may
 /// block.
 pub trait FunnelSink {
-    /// A booking exists: everything that is known at selection, in one call.
+    /// A booking exists: everything that is known at selection, in one call, the losses between F0 and F3 included.
     fn opened(&self, opening: &Opening);
 
     /// The attempt's one report outcome. Not called for endpoints without a prompt.

@@ -25,6 +25,12 @@ pub(crate) const INTER_TOKEN_SECONDS: &[f64] =
 /// Durations of the stages of a request, seconds.
 pub(crate) const STAGE_SECONDS: &[f64] = &[0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
 
+/// Time that the router adds, seconds: 10 µs to 1 s.
+pub(crate) const ADDED_LATENCY_SECONDS: &[f64] = &[
+    0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
+    1.0,
+];
+
 /// Times in the queue, seconds.
 pub(crate) const QUEUE_WAIT_SECONDS: &[f64] =
     &[0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];

@@ -7,6 +7,7 @@ mod attempt;
 mod decision;
 mod funnel;
 mod index;
+mod latency;
 mod ledger;
 mod process;
 mod queue;
@@ -15,17 +16,17 @@ mod shadow;
 mod source;
 mod worker;
 
-use kvroute_core::Phase;
-use kvroute_funnel::{Close, DeliveryReason, LossStage, ReportOutcome, UncountedReason};
+use kvroute_core::{Exclusion, Phase, PlacementReason};
+use kvroute_funnel::{Close, DeliveryReason, LossStage, ReportOutcome, UnavailableReason, UncountedReason};
 
 use crate::{
-    Endpoint, EngineRequests, EventKind, QueueRefusal, RejectReason, ReplayOutcome, RequestOutcome,
-    SourceState, Stage, WorkerState, WorkerType,
+    Endpoint, EngineRequests, EventKind, LatencyPart, QueueRefusal, RejectReason, ReplayOutcome,
+    RequestOutcome, RetryReason, SourceState, Stage, WorkerState, WorkerType,
 };
 
 pub(crate) use self::{
-    attempt::*, decision::*, funnel::*, index::*, ledger::*, process::*, queue::*, request::*, shadow::*,
-    source::*, worker::*,
+    attempt::*, decision::*, funnel::*, index::*, latency::*, ledger::*, process::*, queue::*, request::*,
+    shadow::*, source::*, worker::*,
 };
 
 /// One metric family.
@@ -43,8 +44,12 @@ pub struct Row {
     pub unit: &'static str,
     /// What the value means: the help text of the exposition.
     pub help: &'static str,
+    /// Which attempts, requests or ranks it speaks of: families of one population can be divided by each other.
+    pub population: &'static str,
     /// When it moves.
     pub moves: &'static str,
+    /// What 0 means, and when a series is absent, which is never the same.
+    pub zero: &'static str,
     /// What an operator does about it.
     pub act: &'static str,
     /// How it differs from the family of the same name in the public Dynamo router; empty if it does not.
@@ -102,7 +107,10 @@ pub const CATALOGUE: &[&Row] = &[
     &REUSE_REPORTS,
     &REPORTED_INPUT,
     &EXPECTED_INPUT,
+    &LEDGER_INPUT,
+    &REPEATED_INPUT,
     &REUSE_LOST,
+    &LOST_SECONDS,
     &REUSE_SURPLUS,
     &COMPARED_PREDICTED,
     &COMPARED_REPORTED,
@@ -112,6 +120,7 @@ pub const CATALOGUE: &[&Row] = &[
     &BOOKINGS,
     &DISPATCHED_ATTEMPTS,
     &ATTEMPTS,
+    &RETRIES,
     // Requests.
     &REQUESTS,
     &FIRST_TOKEN_SECONDS,
@@ -119,6 +128,7 @@ pub const CATALOGUE: &[&Row] = &[
     &OUTPUT_TOKENS,
     &STAGE_REQUESTS,
     &STAGE_SECONDS,
+    &ADDED_LATENCY_SECONDS,
     // The queue.
     &QUEUE_PENDING,
     &QUEUE_WAIT_SECONDS,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prometheus::proto::{LabelPair, MetricFamily};
+use prometheus::proto::{LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{Registry, TextEncoder};
 
 /// The registry and the labels that every series carries.
@@ -36,6 +36,19 @@ impl Exposition {
             self.add_const_labels(family);
         }
         TextEncoder::new().encode_to_string(&families).expect("gathered families can be written as text")
+    }
+
+    /// Series that a scraper would store now. One bucket for all that is above the others, the sum and the count of a
+    /// histogram are series beside its buckets.
+    pub(crate) fn series(&self) -> usize {
+        let of_family = |family: &MetricFamily| -> usize {
+            let buckets = |metric: &Metric| metric.get_histogram().get_bucket().len() + 3;
+            match family.get_field_type() {
+                MetricType::HISTOGRAM => family.get_metric().iter().map(buckets).sum(),
+                _ => family.get_metric().len(),
+            }
+        };
+        self.registry.gather().iter().map(of_family).sum()
     }
 
     fn add_const_labels(&self, family: &mut MetricFamily) {

@@ -1,6 +1,6 @@
 //! All families of one [`Metrics`](crate::Metrics), each bound to its row of the catalogue.
 
-use prometheus::{Gauge, Histogram, IntCounter, IntGauge, Registry};
+use prometheus::{Counter, Gauge, Histogram, IntCounter, IntGauge, Registry};
 
 use crate::series::Family;
 use crate::{MetricsError, catalogue};
@@ -31,10 +31,13 @@ families! {
     selected_cached: IntCounter, 2 = SELECTED_CACHED,
     worker_reused: IntCounter, 2 = WORKER_REUSED,
     anywhere_cached: IntCounter, 2 = ANYWHERE_CACHED,
+    ledger_input: IntCounter, 2 = LEDGER_INPUT,
+    repeated_input: IntCounter, 2 = REPEATED_INPUT,
     reuse_reports: IntCounter, 3 = REUSE_REPORTS,
     reported_input: IntCounter, 2 = REPORTED_INPUT,
     expected_input: IntCounter, 2 = EXPECTED_INPUT,
     reuse_lost: IntCounter, 4 = REUSE_LOST,
+    lost_seconds: Counter, 3 = LOST_SECONDS,
     reuse_surplus: IntCounter, 3 = REUSE_SURPLUS,
     compared_predicted: IntCounter, 2 = COMPARED_PREDICTED,
     compared_reported: IntCounter, 2 = COMPARED_REPORTED,
@@ -43,12 +46,14 @@ families! {
     bookings: IntCounter, 0 = BOOKINGS,
     dispatched_attempts: IntCounter, 0 = DISPATCHED_ATTEMPTS,
     attempts: IntCounter, 4 = ATTEMPTS,
+    retries: IntCounter, 2 = RETRIES,
     requests: IntCounter, 3 = REQUESTS,
     first_token_seconds: Histogram, 0 = FIRST_TOKEN_SECONDS,
     inter_token_seconds: Histogram, 0 = INTER_TOKEN_SECONDS,
     output_tokens: Histogram, 0 = OUTPUT_TOKENS,
     stage_requests: IntGauge, 2 = STAGE_REQUESTS,
     stage_seconds: Histogram, 2 = STAGE_SECONDS,
+    added_latency_seconds: Histogram, 1 = ADDED_LATENCY_SECONDS,
     queue_pending: IntGauge, 2 = QUEUE_PENDING,
     queue_wait_seconds: Histogram, 1 = QUEUE_WAIT_SECONDS,
     queue_refused: IntCounter, 2 = QUEUE_REFUSED,

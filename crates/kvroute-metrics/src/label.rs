@@ -10,6 +10,10 @@ closed_label! {
         ChatCompletions = "/v1/chat/completions",
         /// Text completions.
         Completions = "/v1/completions",
+        /// OpenAI's conversations with items.
+        Responses = "/v1/responses",
+        /// Anthropic's messages.
+        Messages = "/v1/messages",
         /// A path that the router does not serve.
         Unmatched = "unmatched",
     }
@@ -24,7 +28,7 @@ closed_label! {
         Failed = "failed",
         /// The client went away.
         Cancelled = "cancelled",
-        /// Refused by the router before any worker was asked.
+        /// Refused: by the router before any worker was asked, or by the worker as the client's own fault (4xx).
         Rejected = "rejected",
     }
 }
@@ -118,5 +122,15 @@ closed_label! {
         Running = "running",
         /// Has not begun with it.
         Waiting = "waiting",
+    }
+}
+
+closed_label! {
+    /// Why a request was sent to another worker.
+    RetryReason {
+        /// The worker could not be reached: it never had the request.
+        Connect = "connect",
+        /// The connection broke before any answer, though the worker may have had the request.
+        Broken = "broken",
     }
 }

@@ -12,13 +12,14 @@
 mod attempt;
 mod buckets;
 mod catalogue;
-mod delivery;
 mod error;
 mod exposition;
 mod families;
+mod funnel;
 mod index;
 mod label;
-mod markdown;
+mod latency;
+mod ledger;
 mod metrics;
 mod options;
 mod overhead;
@@ -38,12 +39,13 @@ mod worker;
 pub use attempt::AttemptMetrics;
 pub use catalogue::{CATALOGUE, Group, Kind, Label, Row, Values};
 pub use error::MetricsError;
+pub use funnel::{CachedTotals, LedgerTotals, Losses, ModelFunnel, PhaseFunnel};
 pub use kvroute_core::{ReplayOutcome, SourceState};
 pub use label::{
-    Endpoint, EngineRequests, EventKind, QueueRefusal, RejectReason, RequestOutcome, Stage, WorkerState,
-    WorkerType,
+    Endpoint, EngineRequests, EventKind, QueueRefusal, RejectReason, RequestOutcome, RetryReason, Stage,
+    WorkerState, WorkerType,
 };
-pub use markdown::render_markdown;
+pub use latency::{AddedLatency, LatencyPart};
 pub use metrics::Metrics;
 pub use options::MetricsOptions;
 pub use overhead::{DecisionMarks, OverheadMetrics};

@@ -62,6 +62,11 @@ impl Metrics {
         self.exposition.render()
     }
 
+    /// How many series that are now: lines of [`Metrics::render`] with a value.
+    pub fn series(&self) -> usize {
+        self.exposition.series()
+    }
+
     /// The media type of [`Metrics::render`].
     pub const fn content_type(&self) -> &'static str {
         prometheus::TEXT_FORMAT

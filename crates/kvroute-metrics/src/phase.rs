@@ -2,16 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
-use kvroute_core::{ModelName, Phase, Tokens};
+use kvroute_core::{ModelName, Phase, Tokens, TokensPerSecond};
 use kvroute_funnel::{
     CachedStages, Close, Closing, Count, DeliveryReason, Judgement, Opening, ReportOutcome, UncountedReason,
 };
 use prometheus::{Histogram, IntCounter};
 
-use crate::delivery::{self, DeliveryCounters};
 use crate::families::Families;
+use crate::ledger::{self, LedgerCounters};
 use crate::series::Scope;
 use crate::totals::Totals;
+use crate::{CachedTotals, Losses, PhaseFunnel};
 
 /// All series of one (phase, model), held until the pool and its last attempt are gone.
 #[derive(Debug)]
@@ -22,7 +23,8 @@ pub(crate) struct PhaseMetrics {
     model: ModelName,
     input: OnceLock<(Histogram, Scope)>,
     cached: OnceLock<(CachedCounters, Scope)>,
-    delivery: OnceLock<DeliveryCounters>,
+    ledger: OnceLock<LedgerCounters>,
+    repeated_input: IntCounter,
     reused: IntCounter,
     outcomes: [IntCounter; ReportOutcome::ALL.len()],
     reported_input: IntCounter,
@@ -33,10 +35,9 @@ pub(crate) struct PhaseMetrics {
     _series: Scope,
 }
 
-/// A, F2 and F3: they exist only where an index is asked.
+/// F2 and F3: they exist only where an index is asked.
 #[derive(Debug)]
 struct CachedCounters {
-    anywhere: IntCounter,
     best: IntCounter,
     selected: IntCounter,
 }
@@ -61,7 +62,8 @@ impl PhaseMetrics {
             model: model.clone(),
             input: OnceLock::new(),
             cached: OnceLock::new(),
-            delivery: OnceLock::new(),
+            ledger: OnceLock::new(),
+            repeated_input: scope.hold(&families.repeated_input, pair),
             reused: scope.hold(&families.worker_reused, pair),
             outcomes: ReportOutcome::ALL
                 .map(|outcome| scope.hold(&families.reuse_reports, with(outcome.as_str()))),
@@ -85,24 +87,38 @@ impl PhaseMetrics {
         input
     }
 
-    /// Makes A, F2, F3 and the delivery stage exist at zero.
+    /// Makes A, F2, F3 and the loss ledger exist at zero.
     pub(crate) fn show_cached(&self) {
         self.cached();
-        if delivery::covers(self.phase) {
-            self.delivery();
+        if ledger::covers(self.phase) {
+            self.ledger();
         }
     }
 
-    pub(crate) fn opened(&self, opening: &Opening) {
+    /// `speed` is the worker's, to turn what is lost into time.
+    pub(crate) fn opened(&self, opening: &Opening, speed: Option<TokensPerSecond>) {
         self.totals.bookings.inc();
         match opening.count {
-            Count::Exact { input, cached } => {
-                self.input().observe(input.get() as f64);
-                if let Some(stages) = cached {
-                    self.cached().add(stages);
-                }
-            }
+            Count::Exact { input, cached } => self.counted(opening, input, cached, speed),
             Count::Uncounted(reason) => self.uncounted[reason as usize].inc(),
+        }
+    }
+
+    fn counted(
+        &self,
+        opening: &Opening,
+        input: Tokens,
+        cached: Option<CachedStages>,
+        speed: Option<TokensPerSecond>,
+    ) {
+        self.input().observe(input.get() as f64);
+        if opening.is_repeat {
+            self.repeated_input.inc_by(input.get());
+        }
+        let Some(stages) = cached else { return };
+        self.cached().add(&stages);
+        if let Some(terms) = &opening.ledger {
+            self.ledger().selected(input, &stages, &terms.losses, speed);
         }
     }
 
@@ -118,12 +134,12 @@ impl PhaseMetrics {
             self.uncached_prefill.inc_by(uncached.get());
         }
         if let Some(delivery) = &judgement.delivery {
-            self.delivery().compared(delivery);
+            self.ledger().compared(delivery);
         }
     }
 
-    pub(crate) fn undelivered(&self, reason: DeliveryReason, tokens: Tokens) {
-        self.delivery().undelivered(reason, tokens);
+    pub(crate) fn undelivered(&self, reason: DeliveryReason, tokens: Tokens, speed: Option<TokensPerSecond>) {
+        self.ledger().undelivered(reason, tokens, speed);
     }
 
     pub(crate) fn closed(&self, closing: &Closing) {
@@ -133,11 +149,33 @@ impl PhaseMetrics {
         }
     }
 
+    /// As it stands.
+    pub(crate) fn funnel(&self) -> PhaseFunnel {
+        let tokens = |counter: &IntCounter| Tokens::new(counter.get());
+        PhaseFunnel {
+            ledger: self.ledger.get().map(LedgerCounters::totals),
+            cached: self.cached.get().map(|(cached, _)| cached.totals()),
+            reused: tokens(&self.reused),
+            reported_input: tokens(&self.reported_input),
+            expected_input: tokens(&self.expected_input),
+            uncached_prefill: tokens(&self.uncached_prefill),
+            reports: self.outcomes.each_ref().map(IntCounter::get),
+            uncounted: self.uncounted.each_ref().map(IntCounter::get),
+            attempts: self.attempts.each_ref().map(IntCounter::get),
+            repeated_input: tokens(&self.repeated_input),
+            input: self.input.get().map(|(input, _)| Tokens::new(input.get_sample_sum() as u64)),
+        }
+    }
+
+    /// Prefill time of what was lost, over all phases of the model; `None` without a loss ledger.
+    pub(crate) fn lost_seconds(&self) -> Option<Losses<f64>> {
+        self.ledger.get().map(LedgerCounters::lost_seconds)
+    }
+
     fn cached(&self) -> &CachedCounters {
         let (cached, _) = self.cached.get_or_init(|| {
             let mut scope = Scope::default();
             let counters = CachedCounters {
-                anywhere: scope.hold(&self.families.anywhere_cached, self.labels()),
                 best: scope.hold(&self.families.best_cached, self.labels()),
                 selected: scope.hold(&self.families.selected_cached, self.labels()),
             };
@@ -146,8 +184,8 @@ impl PhaseMetrics {
         cached
     }
 
-    fn delivery(&self) -> &DeliveryCounters {
-        self.delivery.get_or_init(|| DeliveryCounters::new(&self.families, self.phase, &self.model))
+    fn ledger(&self) -> &LedgerCounters {
+        self.ledger.get_or_init(|| LedgerCounters::new(&self.families, self.phase, &self.model))
     }
 
     fn labels(&self) -> [&str; 2] {
@@ -158,9 +196,12 @@ impl PhaseMetrics {
 // === impl CachedCounters ===
 
 impl CachedCounters {
-    fn add(&self, stages: CachedStages) {
-        self.anywhere.inc_by(stages.anywhere.get());
+    fn add(&self, stages: &CachedStages) {
         self.best.inc_by(stages.best.get());
         self.selected.inc_by(stages.selected.get());
+    }
+
+    fn totals(&self) -> CachedTotals {
+        CachedTotals { selected: Tokens::new(self.selected.get()), best: Tokens::new(self.best.get()) }
     }
 }

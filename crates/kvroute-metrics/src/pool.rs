@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use kvroute_core::{ModelName, Phase, Tokens};
+use kvroute_core::{ModelName, Phase, Tokens, TokensPerSecond};
 use parking_lot::Mutex;
 use prometheus::IntCounter;
 
@@ -13,7 +13,8 @@ use crate::series::Scope;
 use crate::shadow::ShadowCounters;
 use crate::totals::Totals;
 use crate::{
-    AttemptMetrics, QueueMetrics, RankMetrics, RequestCounters, RequestRecorder, RequestShape, WorkerType,
+    AddedLatency, AttemptMetrics, ModelFunnel, QueueMetrics, RankMetrics, RequestCounters, RequestRecorder,
+    RequestShape, RetryReason, WorkerType,
 };
 
 /// What the series of a pool are named by, and which of them exist from the start.
@@ -42,13 +43,23 @@ pub struct PoolMetrics {
     policy: &'static str,
     phases: [OnceLock<Arc<PhaseMetrics>>; Phase::ALL.len()],
     requests: Arc<RequestCounters>,
+    retries: [IntCounter; RetryReason::ALL.len()],
     decisions: Vec<(&'static str, IntCounter)>,
     recorded: IntCounter,
     unrecorded: IntCounter,
     queue: QueueMetrics,
     shadows: Vec<ShadowCounters>,
     index: OnceLock<IndexMetrics>,
-    series: Mutex<Scope>,
+    late: Mutex<Late>,
+    _series: Scope,
+}
+
+/// What was named by nobody when the pool was made. It is made at its first use, under a lock that a known one never takes.
+#[derive(Debug, Default)]
+struct Late {
+    decisions: Vec<(&'static str, IntCounter)>,
+    shadows: Vec<ShadowCounters>,
+    series: Scope,
 }
 
 /// What an index-based selection saw, in tier-weighted blocks of the pool's smallest block size.
@@ -84,13 +95,16 @@ impl PoolMetrics {
             policy: labels.policy,
             phases: Default::default(),
             requests: Arc::new(RequestCounters::new(families, labels.model.as_str())),
+            retries: RetryReason::ALL
+                .map(|reason| scope.hold(&families.retries, [labels.model.as_str(), reason.as_str()])),
             decisions,
             recorded: scope.hold(&families.decisions_recorded, [labels.model.as_str()]),
             unrecorded: scope.hold(&families.decisions_unrecorded, [labels.model.as_str()]),
             queue: QueueMetrics::new(families, labels.model, worker_type, &mut scope),
             shadows,
             index: OnceLock::new(),
-            series: Mutex::new(scope),
+            late: Mutex::default(),
+            _series: scope,
         };
         for &phase in labels.phases {
             totals.stages(families, phase);
@@ -111,9 +125,14 @@ impl PoolMetrics {
         }
     }
 
-    /// The sink of one attempt's numbers on a rank.
-    pub fn attempt(&self, phase: Phase, rank: &RankMetrics) -> AttemptMetrics {
-        AttemptMetrics::new(Arc::clone(self.phase(phase)), rank.handles())
+    /// The sink of one attempt's numbers on a rank. `speed` is how fast the rank computes prompts, if that was seen.
+    pub fn attempt(
+        &self,
+        phase: Phase,
+        rank: &RankMetrics,
+        speed: Option<TokensPerSecond>,
+    ) -> AttemptMetrics {
+        AttemptMetrics::new(Arc::clone(self.phase(phase)), rank.handles(), speed)
     }
 
     /// The recorder of one client request.
@@ -121,13 +140,25 @@ impl PoolMetrics {
         RequestRecorder::new(Arc::clone(&self.requests), Arc::clone(&self.totals), shape)
     }
 
+    /// Counts an attempt that follows a failed one.
+    pub fn retried(&self, reason: RetryReason) {
+        self.retries[reason as usize].inc();
+    }
+
     /// Counts a decision by its reason.
     pub fn decided(&self, reason: &'static str) {
-        if let Some((_, counter)) = self.decisions.iter().find(|(known, _)| *known == reason) {
+        if let Some(counter) = find_decision(&self.decisions, reason) {
             return counter.inc();
         }
-        let labels = [self.model.as_str(), self.policy, reason];
-        self.series.lock().hold(&self.families.decisions, labels).inc();
+        let mut late = self.late.lock();
+        if find_decision(&late.decisions, reason).is_none() {
+            let labels = [self.model.as_str(), self.policy, reason];
+            let counter = late.series.hold(&self.families.decisions, labels);
+            late.decisions.push((reason, counter));
+        }
+        if let Some(counter) = find_decision(&late.decisions, reason) {
+            counter.inc();
+        }
     }
 
     /// Counts a decision that is kept for whoever asks about it.
@@ -143,11 +174,22 @@ impl PoolMetrics {
     /// Counts what a shadow policy would have found of an attempt's input. Only where an index was asked: without a
     /// view there is nothing to compare.
     pub fn shadow(&self, policy: &'static str, input: Tokens, selected: Tokens) {
-        if let Some(counters) = self.shadows.iter().find(|shadow| shadow.policy == policy) {
+        if let Some(counters) = find_shadow(&self.shadows, policy) {
             return counters.compared(input, selected);
         }
-        ShadowCounters::new(&self.families, &self.model, policy, &mut self.series.lock())
-            .compared(input, selected);
+        let mut late = self.late.lock();
+        if find_shadow(&late.shadows, policy).is_none() {
+            let counters = ShadowCounters::new(&self.families, &self.model, policy, &mut late.series);
+            late.shadows.push(counters);
+        }
+        if let Some(counters) = find_shadow(&late.shadows, policy) {
+            counters.compared(input, selected);
+        }
+    }
+
+    /// Handles of the time that the router itself adds, whatever the model.
+    pub fn added_latency(&self) -> &AddedLatency {
+        &self.totals.added_latency
     }
 
     /// Handles of the pool's queue.
@@ -176,6 +218,15 @@ impl PoolMetrics {
         self.index().budget_evicted(copies);
     }
 
+    /// The funnel as it stands, in all phases, from the counters that a scrape shows.
+    pub fn funnel(&self) -> ModelFunnel {
+        let phases = self.phases.each_ref().map(OnceLock::get);
+        ModelFunnel {
+            lost_seconds: phases.iter().flatten().find_map(|phase| phase.lost_seconds()),
+            phases: phases.map(|phase| phase.map(|phase| Box::new(phase.funnel()))),
+        }
+    }
+
     fn index(&self) -> &IndexMetrics {
         self.index.get_or_init(|| IndexMetrics::new(&self.families, &self.model))
     }
@@ -185,4 +236,12 @@ impl PoolMetrics {
             Arc::new(PhaseMetrics::new(&self.families, &self.totals, phase, &self.model, self.policy))
         })
     }
+}
+
+fn find_decision<'a>(known: &'a [(&'static str, IntCounter)], reason: &str) -> Option<&'a IntCounter> {
+    known.iter().find(|(known, _)| *known == reason).map(|(_, counter)| counter)
+}
+
+fn find_shadow<'a>(known: &'a [ShadowCounters], policy: &str) -> Option<&'a ShadowCounters> {
+    known.iter().find(|shadow| shadow.policy == policy)
 }

@@ -8,7 +8,7 @@ use crate::RejectReason;
 use crate::families::Families;
 use crate::series::Scope;
 
-/// Handles of one remembered rank; dropping it removes the series.
+/// Handles of one remembered rank; closing or dropping it removes the series.
 #[derive(Debug)]
 pub struct RememberedMetrics {
     blocks: IntGauge,
@@ -16,7 +16,7 @@ pub struct RememberedMetrics {
     fallbacks: IntCounter,
     output_batches: IntCounter,
     rejected: IntCounter,
-    _series: Scope,
+    series: Scope,
 }
 
 // === impl RememberedMetrics ===
@@ -33,7 +33,7 @@ impl RememberedMetrics {
             output_batches: scope.hold(&families.remembered_output_batches, pair),
             rejected: scope
                 .hold(&families.blocks_rejected, [pair[0], pair[1], RejectReason::Rejected.as_str()]),
-            _series: scope,
+            series: scope,
         }
     }
 
@@ -60,5 +60,10 @@ impl RememberedMetrics {
     /// Counts prompts that could not be remembered, because they are cut by another block size.
     pub fn rejected(&self, prompts: u64) {
         self.rejected.inc_by(prompts);
+    }
+
+    /// The rank has left: its series go now, though attempts that it still serves hold it.
+    pub fn close(&self) {
+        self.series.close();
     }
 }

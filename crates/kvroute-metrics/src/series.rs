@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use prometheus::core::{Collector, Desc, Metric};
 use prometheus::proto::{MetricFamily, MetricType};
-use prometheus::{Gauge, Histogram, HistogramOpts, IntCounter, IntGauge, Opts, Registry};
+use prometheus::{Counter, Gauge, Histogram, HistogramOpts, IntCounter, IntGauge, Opts, Registry};
 
 use crate::{Kind, MetricsError, Row};
 
@@ -32,10 +32,10 @@ pub(crate) struct Family<M: Series, const N: usize> {
     inner: Arc<Inner<M, N>>,
 }
 
-/// Holds series alive; dropping it removes those that nobody else holds.
+/// Holds series alive; closing or dropping it removes those that nobody else holds.
 #[derive(Default)]
 pub(crate) struct Scope {
-    owned: Vec<Box<dyn Send + Sync>>,
+    owned: Mutex<Vec<Box<dyn Send + Sync>>>,
 }
 
 struct Inner<M: Series, const N: usize> {
@@ -57,6 +57,13 @@ struct Owner<M: Series, const N: usize> {
 // === impl Series ===
 
 impl Series for IntCounter {
+    const KIND: Kind = Kind::Counter;
+    fn create(opts: Opts, _: &[f64]) -> prometheus::Result<Self> {
+        Self::with_opts(opts)
+    }
+}
+
+impl Series for Counter {
     const KIND: Kind = Kind::Counter;
     fn create(opts: Opts, _: &[f64]) -> prometheus::Result<Self> {
         Self::with_opts(opts)
@@ -135,7 +142,7 @@ impl<M: Series, const N: usize> Collector for Family<M, N> {
             Kind::Gauge => MetricType::GAUGE,
             Kind::Histogram => MetricType::HISTOGRAM,
         });
-        family.set_metric(self.inner.series.lock().values().map(|owned| owned.metric.metric()).collect());
+        family.set_metric(self.inner.locked().values().map(|owned| owned.metric.metric()).collect());
         vec![family]
     }
 }
@@ -147,23 +154,36 @@ impl Scope {
     pub(crate) fn hold<M: Series, const N: usize>(&mut self, family: &Family<M, N>, values: [&str; N]) -> M {
         let values = values.map(Box::from);
         let metric = family.inner.acquire(&values);
-        self.owned.push(Box::new(Owner { family: Arc::clone(&family.inner), values }));
+        self.owned.get_mut().push(Box::new(Owner { family: Arc::clone(&family.inner), values }));
         metric
+    }
+
+    /// Lets the series go now, whoever still holds their handles: what is added to those goes nowhere.
+    pub(crate) fn close(&self) {
+        let owned = std::mem::take(&mut *self.owned.lock());
+        drop(owned);
     }
 }
 
 impl fmt::Debug for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Scope({} series)", self.owned.len())
+        write!(f, "Scope({} series)", self.owned.lock().len())
     }
 }
 
 // === impl Inner ===
 
 impl<M: Series, const N: usize> Inner<M, N> {
+    /// The one lock that a scrape takes: whoever creates or removes series waits for it, and no request may.
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<Values<N>, Owned<M>>> {
+        #[cfg(test)]
+        tests::locks::count_one();
+        self.series.lock()
+    }
+
     #[expect(clippy::expect_used, reason = "registering the family created a series by way of trial")]
     fn acquire(&self, values: &Values<N>) -> M {
-        let mut series = self.series.lock();
+        let mut series = self.locked();
         let owned = series.entry(values.clone()).or_insert_with(|| {
             let metric = self.create(values).expect("a registered family has valid names and buckets");
             Owned { metric, owners: 0 }
@@ -173,7 +193,7 @@ impl<M: Series, const N: usize> Inner<M, N> {
     }
 
     fn release(&self, values: &Values<N>) {
-        let mut series = self.series.lock();
+        let mut series = self.locked();
         if let Some(owned) = series.get_mut(values) {
             owned.owners -= 1;
             if owned.owners == 0 {
@@ -200,4 +220,4 @@ impl<M: Series, const N: usize> Drop for Owner<M, N> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

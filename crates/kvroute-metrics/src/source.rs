@@ -11,7 +11,7 @@ use crate::series::Scope;
 use crate::worker::StateGauges;
 use crate::{EventKind, RejectReason, ReplayOutcome, SourceState};
 
-/// Handles of one source; dropping it removes the series.
+/// Handles of one source; closing or dropping it removes the series.
 #[derive(Debug)]
 pub struct SourceMetrics {
     families: Arc<Families>,
@@ -19,7 +19,7 @@ pub struct SourceMetrics {
     state: StateGauges<{ SourceState::VALUES.len() }>,
     blocks: IntGauge,
     stream: OnceLock<StreamMetrics>,
-    _series: Scope,
+    series: Scope,
 }
 
 /// What only an event stream has: absent, not zero, where the rank is remembered.
@@ -32,7 +32,7 @@ struct StreamMetrics {
     missed_batches: IntCounter,
     replays: [IntCounter; ReplayOutcome::VALUES.len()],
     restarts: IntCounter,
-    _series: Scope,
+    series: Scope,
 }
 
 // === impl SourceMetrics ===
@@ -51,7 +51,7 @@ impl SourceMetrics {
             state: StateGauges::new(states),
             blocks: scope.hold(&families.index_blocks, pair),
             stream: OnceLock::new(),
-            _series: scope,
+            series: scope,
         };
         if state != SourceState::Remembered {
             metrics.stream();
@@ -105,6 +105,14 @@ impl SourceMetrics {
         self.stream().restarts.inc();
     }
 
+    /// The rank has left: its series go now, though attempts that it still serves hold it.
+    pub fn close(&self) {
+        self.series.close();
+        if let Some(stream) = self.stream.get() {
+            stream.series.close();
+        }
+    }
+
     fn stream(&self) -> &StreamMetrics {
         self.stream.get_or_init(|| StreamMetrics::new(&self.families, &self.rank))
     }
@@ -128,7 +136,7 @@ impl StreamMetrics {
             replays: ReplayOutcome::ALL
                 .map(|outcome| scope.hold(&families.index_replays, with(outcome.as_str()))),
             restarts: scope.hold(&families.index_restarts, pair),
-            _series: scope,
+            series: scope,
         }
     }
 }

@@ -7,7 +7,7 @@ use prometheus::{Histogram, IntCounter};
 
 use crate::families::Families;
 use crate::series::Scope;
-use crate::{OverheadMetrics, StageMetrics, WorkerType};
+use crate::{AddedLatency, OverheadMetrics, StageMetrics, WorkerType};
 
 /// Resolved once, when the metrics are made; never removed.
 #[derive(Debug)]
@@ -19,6 +19,7 @@ pub(crate) struct Totals {
     pub(crate) output_tokens: Histogram,
     pub(crate) hit_rate: Histogram,
     pub(crate) overhead: OverheadMetrics,
+    pub(crate) added_latency: AddedLatency,
     stages: [OnceLock<(StageMetrics, Scope)>; Phase::ALL.len()],
     non_max_overlap: [IntCounter; WorkerType::VALUES.len()],
     overlap_blocks_lost: [Histogram; WorkerType::VALUES.len()],
@@ -44,6 +45,7 @@ impl Totals {
             output_tokens: scope.hold(&families.output_tokens, []),
             hit_rate: scope.hold(&families.hit_rate, []),
             overhead: OverheadMetrics::new(families, &mut scope),
+            added_latency: AddedLatency::new(families, &mut scope),
             stages: Default::default(),
             non_max_overlap,
             overlap_blocks_lost,

@@ -1,4 +1,4 @@
-//! The metrics of one worker and of its ranks. The handle is the membership: dropping it removes the series.
+//! The metrics of one worker and of its ranks. The handle is the membership: closing or dropping it removes the series.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub struct RankMetrics {
     rank: WorkerRank,
     engine_load_age: OnceLock<(Gauge, Scope)>,
     engine_requests: OnceLock<([IntGauge; EngineRequests::ALL.len()], Scope)>,
-    _series: Scope,
+    series: Scope,
 }
 
 /// What attempts and requests of a rank add to. They may outlive the rank; its series do not, and what is
@@ -92,7 +92,7 @@ impl RankMetrics {
             rank: rank.clone(),
             engine_load_age: OnceLock::new(),
             engine_requests: OnceLock::new(),
-            _series: scope,
+            series: scope,
         }
     }
 
@@ -131,6 +131,17 @@ impl RankMetrics {
             (scope.hold(&self.families.worker_engine_load_age, labels), scope)
         });
         gauge.set(age.as_secs_f64());
+    }
+
+    /// The rank has left: its series go now, though attempts that it still serves hold it.
+    pub fn close(&self) {
+        self.series.close();
+        if let Some((_, scope)) = self.engine_load_age.get() {
+            scope.close();
+        }
+        if let Some((_, scope)) = self.engine_requests.get() {
+            scope.close();
+        }
     }
 
     pub(crate) fn handles(&self) -> Arc<RankHandles> {

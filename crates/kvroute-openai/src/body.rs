@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::Observation;
-use crate::response::{read_part, without_engine_data};
+use crate::response::{PartReader, without_engine_data};
 
 /// What a whole response said, and what the client gets of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub struct BodyScan {
     pub forward: Bytes,
     /// What was seen, in the order of the wire. Empty for a body that is no JSON object.
     pub observations: Vec<Observation>,
+    /// The id of the response, where it is one of `/v1/responses`: what a later request may continue.
+    pub response_id: Option<String>,
 }
 
 // === impl BodyScan ===
@@ -21,13 +23,14 @@ impl BodyScan {
     pub fn read(body: Bytes) -> Self {
         let mut observations = Vec::new();
         let text = std::str::from_utf8(&body).unwrap_or_default();
-        let forward = match read_part(text, &mut observations) {
+        let mut reader = PartReader::default();
+        let forward = match reader.read(text, &mut observations) {
             Some(part) if !part.engine_data.is_empty() => {
                 without_engine_data(text, &part).map_or_else(|| Bytes::from_static(b"{}"), Bytes::from)
             }
             _ => body,
         };
-        Self { forward, observations }
+        Self { forward, observations, response_id: reader.response_id().map(str::to_owned) }
     }
 }
 

@@ -1,25 +1,31 @@
 //! The endpoints whose bodies are understood.
 
-/// An inference endpoint that is routed by its prompt.
+/// An inference endpoint of the data plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Endpoint {
     /// Chat: the prompt is made by the model's chat template.
     ChatCompletions,
     /// Text or token ids as they are.
     Completions,
+    /// OpenAI's conversations with items. How an engine makes a prompt of them is not known here.
+    Responses,
+    /// Anthropic's messages. How an engine makes a prompt of them is not known here.
+    Messages,
 }
 
 // === impl Endpoint ===
 
 impl Endpoint {
     /// Every endpoint.
-    pub const ALL: [Self; 2] = [Self::ChatCompletions, Self::Completions];
+    pub const ALL: [Self; 4] = [Self::ChatCompletions, Self::Completions, Self::Responses, Self::Messages];
 
     /// The HTTP path, the same at the client's side and at the engine's.
     pub const fn path(self) -> &'static str {
         match self {
             Self::ChatCompletions => "/v1/chat/completions",
             Self::Completions => "/v1/completions",
+            Self::Responses => "/v1/responses",
+            Self::Messages => "/v1/messages",
         }
     }
 
@@ -33,7 +39,15 @@ impl Endpoint {
         match self {
             Self::ChatCompletions => "chat_completions",
             Self::Completions => "completions",
+            Self::Responses => "responses",
+            Self::Messages => "messages",
         }
+    }
+
+    /// Whether a stream tells its usage only if `stream_options.include_usage` asks for it. The streams of the others
+    /// always do.
+    pub const fn has_stream_options(self) -> bool {
+        matches!(self, Self::ChatCompletions | Self::Completions)
     }
 }
 

@@ -5,6 +5,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use crate::Endpoint;
+
 /// The fields of an OpenAI-shaped error: `{"error":{"message","type","param","code"}}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorBody {
@@ -52,16 +54,33 @@ impl ErrorBody {
 
     /// The body of a whole response.
     pub fn to_json(&self) -> Bytes {
-        let fields = serde_json::json!({"error": {
-            "message": self.message, "type": self.kind, "param": self.param, "code": self.code,
-        }});
-        Bytes::from(fields.to_string())
+        Bytes::from(serde_json::json!({"error": self.fields()}).to_string())
     }
 
-    /// The event that ends a broken stream: `data: {"error":{…}}` and a blank line.
-    pub fn to_event(&self) -> Bytes {
+    /// The event that ends a broken stream of an endpoint, with a blank line behind it. Clients of chats and completions
+    /// look for `error` in the data, those of the other two for an event of that type; `sequence_number` is for those
+    /// that number their events.
+    pub fn to_event(&self, endpoint: Endpoint, sequence_number: u64) -> Bytes {
+        let fields = match endpoint {
+            Endpoint::ChatCompletions | Endpoint::Completions => return self.to_plain_event(),
+            Endpoint::Responses => serde_json::json!({
+                "type": "error", "code": self.code, "message": self.message, "param": self.param,
+                "sequence_number": sequence_number,
+            }),
+            Endpoint::Messages => serde_json::json!({"type": "error", "error": self.fields()}),
+        };
+        Bytes::from(format!("event: error\ndata: {fields}\n\n"))
+    }
+
+    fn to_plain_event(&self) -> Bytes {
         let json = self.to_json();
         Bytes::from([b"data: ", &json[..], b"\n\n"].concat())
+    }
+
+    fn fields(&self) -> serde_json::Value {
+        serde_json::json!({
+            "message": self.message, "type": self.kind, "param": self.param, "code": self.code,
+        })
     }
 }
 
@@ -97,7 +116,18 @@ mod tests {
         let error = ErrorBody::new("upstream_error", "worker \"a\" broke\noff").with_code("upstream_broke");
         let json = r#"{"error":{"message":"worker \"a\" broke\noff","type":"upstream_error","param":null,"code":"upstream_broke"}}"#;
         assert_eq!(error.to_json(), json);
-        assert_eq!(error.to_event(), format!("data: {json}\n\n"));
+        for endpoint in [Endpoint::ChatCompletions, Endpoint::Completions] {
+            assert_eq!(error.to_event(endpoint, 7), format!("data: {json}\n\n"));
+        }
+    }
+
+    #[test]
+    fn the_event_has_the_shape_of_its_endpoint() {
+        let error = ErrorBody::new("upstream_error", "it broke").with_code("upstream_broke");
+        let responses = r#"{"type":"error","code":"upstream_broke","message":"it broke","param":null,"sequence_number":7}"#;
+        assert_eq!(error.to_event(Endpoint::Responses, 7), format!("event: error\ndata: {responses}\n\n"));
+        let messages = r#"{"type":"error","error":{"message":"it broke","type":"upstream_error","param":null,"code":"upstream_broke"}}"#;
+        assert_eq!(error.to_event(Endpoint::Messages, 7), format!("event: error\ndata: {messages}\n\n"));
     }
 
     #[test]

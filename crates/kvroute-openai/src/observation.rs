@@ -5,14 +5,14 @@ use kvroute_core::WorkerReport;
 /// Something that the router reads in a response. In the order of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observation {
-    /// A choice got text, reasoning or a tool call: at least one generated token.
+    /// A choice got text, reasoning or a part of a tool call: at least one generated token.
     Content {
-        /// `choices[].index`.
+        /// `choices[].index`; 0 where an API has no choices.
         choice: u32,
     },
     /// A choice is complete.
     Finish {
-        /// `choices[].index`.
+        /// `choices[].index`; 0 where an API has no choices.
         choice: u32,
         /// Why.
         reason: FinishReason,
@@ -21,18 +21,18 @@ pub enum Observation {
     Usage(TokenCounts),
     /// A statement of reuse, not yet judged. At most one a stream chunk or body.
     Report(WorkerReport),
-    /// The engine's own error inside a stream.
+    /// The engine's own error, inside a stream or in the place of a whole answer.
     Error,
-    /// `data: [DONE]`: the stream is complete.
+    /// The stream is complete: `data: [DONE]`, or the last event of `/v1/responses` or `/v1/messages`.
     Done,
 }
 
 /// The counts of a `usage` object; `None` where a count is absent or no unsigned integer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenCounts {
-    /// `prompt_tokens`.
+    /// `prompt_tokens`, or what amounts to it: the whole prompt, cached or not.
     pub prompt: Option<u64>,
-    /// `completion_tokens`: what was generated.
+    /// `completion_tokens` or `output_tokens`: what was generated.
     pub completion: Option<u64>,
 }
 

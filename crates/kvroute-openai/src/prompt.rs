@@ -26,6 +26,8 @@ pub enum Prompt {
     },
     /// Token ids, at least one list, none of them empty.
     TokenLists(Vec<Vec<TokenId>>),
+    /// The conversation of `/v1/responses` or `/v1/messages`, as the client wrote it: nobody here can render it.
+    Foreign(RawJson),
 }
 
 /// The fields of a chat request that a template can see.
@@ -78,7 +80,7 @@ impl Prompt {
     /// Number of prompts in the request.
     pub const fn count(&self) -> usize {
         match self {
-            Self::Chat(_) => 1,
+            Self::Chat(_) | Self::Foreign(_) => 1,
             Self::Texts { texts, .. } => texts.len(),
             Self::TokenLists(lists) => lists.len(),
         }

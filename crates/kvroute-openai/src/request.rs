@@ -7,6 +7,7 @@
 mod chat;
 mod completion;
 mod fields;
+mod foreign;
 mod injection;
 
 #[cfg(test)]
@@ -18,6 +19,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use self::chat::ChatFields;
+use self::foreign::ForeignFields;
 use self::injection::Injection;
 use crate::{Endpoint, JsonKind, JsonReader, Prompt, RequestError};
 
@@ -34,12 +36,15 @@ pub struct ClientRequest {
     pub include_usage: bool,
     /// Number of answers (`n`), at least 1.
     pub choices: u32,
-    /// The bound of generated tokens (`max_completion_tokens`, else `max_tokens`), where it is not negative.
+    /// The bound of generated tokens (`max_completion_tokens`, else `max_tokens`; `max_output_tokens` of a response), where
+    /// it is not negative.
     pub max_tokens: Option<u64>,
     /// Tenant salt that separates caches; empty counts as absent when hashing.
     pub cache_salt: Option<String>,
     /// SGLang's further key that separates caches, as it is written in JSON: a text or a list of texts.
     pub extra_key: Option<String>,
+    /// The response that this one continues (`previous_response_id`). Only the worker that made it has it.
+    pub previous_response: Option<String>,
     /// What is to be tokenized.
     pub prompt: Prompt,
     /// Whether `prompt` held two or more prompts, whose reuse some engines report only for the last.
@@ -60,6 +65,8 @@ pub struct UpstreamEdits<'a> {
     /// Sets `stream_options.include_usage` to true if the request [lacks it](ClientRequest::lacks_usage), and
     /// `continuous_usage_stats` beside it to false if it is there.
     pub inject_usage: bool,
+    /// Leaves `continuous_usage_stats` as it is: the engine heeds it whether or not usage is included.
+    pub keep_continuous: bool,
     /// Replaces the model's name: an alias is known to the router only.
     pub model: Option<&'a str>,
 }
@@ -80,6 +87,7 @@ struct Fields {
     add_special_tokens: Option<bool>,
     bypass: CacheBypass,
     chat: ChatFields,
+    foreign: ForeignFields,
     prompt: Option<Prompt>,
 }
 
@@ -122,16 +130,17 @@ impl ClientRequest {
         &self.body
     }
 
-    /// Whether usage would have to be injected: a stream whose client did not ask for usage.
+    /// Whether usage would have to be injected: a stream that tells its usage only when asked, and whose client did not.
     /// The same answer decides whether [`StreamScanner`](crate::StreamScanner) takes it out again.
     pub const fn lacks_usage(&self) -> bool {
-        self.stream && !self.include_usage
+        self.endpoint.has_stream_options() && self.stream && !self.include_usage
     }
 
     /// The body that goes to the engine: the client's own bytes, edited in place.
     pub fn upstream_body(&self, edits: UpstreamEdits<'_>) -> Bytes {
         let is_injected = edits.inject_usage && self.lacks_usage();
         let [usage, continuous] = if is_injected { self.injection.edits() } else { [None, None] };
+        let continuous = continuous.filter(|_| !edits.keep_continuous);
         let model = edits.model.zip(self.model_at.clone());
         let model = model.map(|(name, at)| (at, Cow::Owned(serde_json::Value::from(name).to_string())));
         injection::splice(&self.body, [usage, continuous, model])
@@ -161,6 +170,23 @@ impl Fields {
                 self.model_at = Some(start..reader.position());
             }
             "stream" => self.stream = fields::boolean(reader, "stream")?.unwrap_or(false),
+            "cache_salt" => self.cache_salt = fields::string(reader, "cache_salt")?,
+            "extra_key" => self.extra_key = fields::written(reader)?,
+            _ if endpoint.has_stream_options() => self.read_generation(endpoint, reader, key, body)?,
+            _ => self.foreign.read(reader, key, body)?,
+        }
+        Ok(())
+    }
+
+    /// A field of chats or completions.
+    fn read_generation(
+        &mut self,
+        endpoint: Endpoint,
+        reader: &mut JsonReader<'_>,
+        key: &str,
+        body: &Bytes,
+    ) -> Result<(), RequestError> {
+        match key {
             "stream_options" => {
                 let (include_usage, injection) = injection::read_options(reader)?;
                 self.include_usage = include_usage;
@@ -171,8 +197,6 @@ impl Fields {
             "max_completion_tokens" => {
                 self.max_completion_tokens = fields::token_bound(reader, "max_completion_tokens")?;
             }
-            "cache_salt" => self.cache_salt = fields::string(reader, "cache_salt")?,
-            "extra_key" => self.extra_key = fields::written(reader)?,
             "add_special_tokens" => self.add_special_tokens = fields::boolean(reader, "add_special_tokens")?,
             "prompt_logprobs" => self.bypass.prompt_logprobs = fields::leniently(reader)? == Some(true),
             "logprobs" => self.bypass.logprobs = fields::leniently(reader)? == Some(true),
@@ -186,7 +210,7 @@ impl Fields {
     }
 
     fn into_request(
-        self,
+        mut self,
         endpoint: Endpoint,
         injection: Injection,
         body: Bytes,
@@ -195,6 +219,7 @@ impl Fields {
         let prompt = match endpoint {
             Endpoint::ChatCompletions => Prompt::Chat(self.chat.into_prompt(self.add_special_tokens)?),
             Endpoint::Completions => completion::finish_prompt(self.prompt, self.add_special_tokens)?,
+            Endpoint::Responses | Endpoint::Messages => self.foreign.prompt(),
         };
         Ok(ClientRequest {
             endpoint,
@@ -202,9 +227,10 @@ impl Fields {
             stream: self.stream,
             include_usage: self.include_usage,
             choices: self.choices.unwrap_or(1),
-            max_tokens: self.max_completion_tokens.or(self.max_tokens),
+            max_tokens: self.max_completion_tokens.or(self.max_tokens).or(self.foreign.max_tokens),
             cache_salt: self.cache_salt,
             extra_key: self.extra_key,
+            previous_response: self.foreign.previous_response,
             prompt_list: prompt.count() > 1,
             prompt,
             has_multimodal,

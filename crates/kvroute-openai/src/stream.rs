@@ -14,7 +14,8 @@ use bytes::Bytes;
 
 use self::forward::Forward;
 use self::line::Verdict;
-use crate::{ErrorBody, Observation};
+use crate::response::PartReader;
+use crate::{Endpoint, ErrorBody, Observation};
 
 /// What happens to the usage-only chunk (`choices: []`) of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,7 @@ pub struct StreamScanner {
     /// The blank line that comes next belongs to an event that was taken out.
     swallow_blank: bool,
     done: bool,
+    reader: PartReader,
 }
 
 /// Where in a line the stream stands.
@@ -60,7 +62,7 @@ impl StreamScanner {
     pub const MAX_LINE: usize = if cfg!(fuzzing) { 1 << 10 } else { 1 << 20 };
 
     /// Starts before the first byte.
-    pub const fn new(usage_chunk: UsageChunk) -> Self {
+    pub fn new(usage_chunk: UsageChunk) -> Self {
         Self {
             usage_chunk,
             place: Place::Line,
@@ -68,6 +70,7 @@ impl StreamScanner {
             event_open: false,
             swallow_blank: false,
             done: false,
+            reader: PartReader::default(),
         }
     }
 
@@ -103,19 +106,25 @@ impl StreamScanner {
     }
 
     /// The engine broke off: drops the unfinished line and returns an error event that stands on its own,
-    /// whatever was forwarded before.
-    pub fn break_off(&mut self, error: &ErrorBody) -> Bytes {
+    /// whatever was forwarded before, in the shape of the endpoint's own errors.
+    pub fn break_off(&mut self, error: &ErrorBody, endpoint: Endpoint) -> Bytes {
         self.held.clear();
         let is_open = self.event_open || self.place == Place::Passing;
         let separator: &[u8] = if is_open { b"\n\n" } else { b"" };
         self.place = Place::Line;
         self.event_open = false;
-        Bytes::from([separator, &error.to_event()].concat())
+        let event = error.to_event(endpoint, self.reader.next_sequence_number());
+        Bytes::from([separator, &event].concat())
     }
 
-    /// Whether `data: [DONE]` was seen.
+    /// Whether the event was seen that ends the stream: `data: [DONE]`, or the last one of its API.
     pub const fn is_done(&self) -> bool {
         self.done
+    }
+
+    /// The id of the response, once a stream of `/v1/responses` has told it: what a later request may continue.
+    pub fn response_id(&self) -> Option<&str> {
+        self.reader.response_id()
     }
 
     /// A line feed right behind a carriage return shares the fate of the line that it ends. Returns how many
@@ -196,7 +205,7 @@ impl StreamScanner {
         let verdict = if line.len() > Self::MAX_LINE {
             Verdict::Forward
         } else {
-            line::judge(line, self.usage_chunk, observations)
+            line::judge(line, self.usage_chunk, &mut self.reader, observations)
         };
         self.done |= observations[seen..].contains(&Observation::Done);
         // The blank line stays where it still closes other lines of the same event.

@@ -72,9 +72,13 @@ fn session(file: &str) -> Vec<Exchange> {
 
 fn answered() -> Vec<Exchange> {
     let mut all = Vec::new();
-    for file in
-        ["vllm/http.jsonl.gz", "vllm/http_kv.jsonl.gz", "sglang/http.jsonl.gz", "llamacpp/http.jsonl.gz"]
-    {
+    for file in [
+        "vllm/http.jsonl.gz",
+        "vllm/http_kv.jsonl.gz",
+        "sglang/http.jsonl.gz",
+        "llamacpp/http.jsonl.gz",
+        "llamacpp/streams.jsonl.gz",
+    ] {
         let of_file = exchanges(file).into_iter().filter(|(status, _)| *status == 200);
         all.extend(of_file.map(|(_, exchange)| exchange));
     }
@@ -102,29 +106,47 @@ fn scan(mode: UsageChunk, stream: &str, size: usize) -> (String, Vec<Observation
 }
 
 fn chunks_of(stream: &str) -> Vec<Value> {
-    let data = stream.split("\n\n").filter_map(|event| event.strip_prefix("data: "));
+    let data = stream.lines().filter_map(|line| line.strip_prefix("data: "));
     data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect()
 }
 
 /// The report as a full JSON parser finds it in the last part that has one.
 fn expected_report(parts: &[Value]) -> Option<WorkerReport> {
     parts.iter().rev().find_map(|part| {
-        let usage = &part["usage"];
+        let usage = [&part["usage"], &part["response"]["usage"], &part["message"]["usage"]];
+        let usage = usage.into_iter().find(|usage| usage.is_object()).unwrap_or(&Value::Null);
+        let report = |source, prompt, reused| {
+            Some(WorkerReport { source, prompt: Figure::Count(prompt), reused: Figure::Count(reused) })
+        };
         if let Some(cached) = usage["prompt_tokens_details"]["cached_tokens"].as_u64() {
-            let prompt = Figure::Count(usage["prompt_tokens"].as_u64().unwrap());
-            return Some(WorkerReport { source: ReportSource::Usage, prompt, reused: Figure::Count(cached) });
+            return report(ReportSource::Usage, usage["prompt_tokens"].as_u64().unwrap(), cached);
+        }
+        if let Some(cached) = usage["input_tokens_details"]["cached_tokens"].as_u64() {
+            return report(ReportSource::Usage, usage["input_tokens"].as_u64().unwrap(), cached);
+        }
+        if let Some(read) = usage["cache_read_input_tokens"].as_u64() {
+            let rest = usage["input_tokens"].as_u64().unwrap();
+            let written = usage["cache_creation_input_tokens"].as_u64().unwrap_or(0);
+            return report(ReportSource::AnthropicUsage, rest + read + written, read);
+        }
+        if let Some(cached) = part["prompt_progress"]["cache"].as_u64() {
+            return report(ReportSource::Timings, part["prompt_progress"]["total"].as_u64().unwrap(), cached);
         }
         let cached = part["timings"]["cache_n"].as_u64()?;
-        let prompt = Figure::Count(cached + part["timings"]["prompt_n"].as_u64().unwrap());
-        Some(WorkerReport { source: ReportSource::Timings, prompt, reused: Figure::Count(cached) })
+        report(ReportSource::Timings, cached + part["timings"]["prompt_n"].as_u64().unwrap(), cached)
     })
 }
 
-fn last_report(observations: &[Observation]) -> Option<WorkerReport> {
-    observations.iter().rev().find_map(|observation| match observation {
+fn reports(observations: &[Observation]) -> Vec<WorkerReport> {
+    let report = |observation: &Observation| match observation {
         Observation::Report(report) => Some(*report),
         _ => None,
-    })
+    };
+    observations.iter().filter_map(report).collect()
+}
+
+fn last_report(observations: &[Observation]) -> Option<WorkerReport> {
+    reports(observations).pop()
 }
 
 #[test]
@@ -137,10 +159,12 @@ fn what_an_engine_answers_is_never_refused() {
         assert_eq!(request.choices, body["n"].as_u64().unwrap_or(1) as u32, "{}", exchange.name);
         let asked = body["stream_options"]["include_usage"].as_bool().unwrap_or(false);
         assert_eq!(request.include_usage, asked, "{}", exchange.name);
-        let upstream: Value =
-            serde_json::from_slice(&request.upstream_body(UpstreamEdits { inject_usage: true, model: None }))
-                .unwrap();
-        assert_eq!(upstream["stream_options"]["include_usage"] == true, request.stream, "{}", exchange.name);
+        let upstream: Value = serde_json::from_slice(
+            &request.upstream_body(UpstreamEdits { inject_usage: true, ..UpstreamEdits::default() }),
+        )
+        .unwrap();
+        let asks = request.stream && exchange.endpoint.has_stream_options();
+        assert_eq!(upstream["stream_options"]["include_usage"] == true, asks, "{}", exchange.name);
     }
 }
 
@@ -190,14 +214,17 @@ fn captured_whole_answers_pass_and_tell_their_reuse() {
             Observation::Usage(counts) => counts.completion,
             _ => None,
         });
-        assert_eq!(completion, body["usage"]["completion_tokens"].as_u64(), "{}", exchange.name);
+        let usage = &body["usage"];
+        let generated = usage["completion_tokens"].as_u64().or_else(|| usage["output_tokens"].as_u64());
+        assert_eq!(completion, generated, "{}", exchange.name);
     }
     assert!(reports > 100, "only {reports} reports");
 }
 
 #[test]
 fn content_and_ends_are_seen_for_each_choice() {
-    for exchange in answered().iter().filter(|exchange| exchange.is_stream) {
+    let is_of_choices = |exchange: &&Exchange| exchange.is_stream && exchange.endpoint.has_stream_options();
+    for exchange in answered().iter().filter(is_of_choices) {
         let (_, observations) = scan(UsageChunk::Forward, &exchange.response, 1_000_000);
         let mut expected = Vec::new();
         for choice in
@@ -221,6 +248,43 @@ fn content_and_ends_are_seen_for_each_choice() {
         let done = observations.contains(&Observation::Done);
         assert_eq!(done, exchange.response.contains("data: [DONE]"), "{}", exchange.name);
     }
+}
+
+#[test]
+fn streams_of_typed_events_tell_their_tokens_and_their_end() {
+    let is_typed = |exchange: &&Exchange| exchange.is_stream && !exchange.endpoint.has_stream_options();
+    let streams: Vec<_> = answered().into_iter().filter(|exchange| is_typed(&exchange)).collect();
+    assert!(streams.len() >= 4, "only {} streams", streams.len());
+    for exchange in &streams {
+        let (_, observations) = scan(UsageChunk::Forward, &exchange.response, 11);
+        let parts = chunks_of(&exchange.response);
+        let is_delta = |part: &&Value| part["delta"].is_string() || part["delta"]["text"].is_string();
+        let content = observations.iter().filter(|seen| matches!(seen, Observation::Content { choice: 0 }));
+        assert_eq!(content.count(), parts.iter().filter(is_delta).count(), "{}", exchange.name);
+        assert_eq!(observations.last(), Some(&Observation::Done), "{}", exchange.name);
+        let finish = &observations[observations.len() - 2];
+        assert!(matches!(finish, Observation::Finish { choice: 0, .. }), "{}", exchange.name);
+    }
+}
+
+/// What is told before the answer is what is told behind it, and no chunk in between says otherwise.
+#[test]
+fn early_reports_say_what_the_last_one_says() {
+    let mut early = [0; 2];
+    for exchange in answered().iter().filter(|exchange| exchange.is_stream) {
+        let (_, observations) = scan(UsageChunk::Forward, &exchange.response, 1_000);
+        let first_token = observations.iter().position(|seen| matches!(seen, Observation::Content { .. }));
+        let before = reports(&observations[..first_token.unwrap_or_default()]).len();
+        let all = reports(&observations);
+        let counts = |report: &WorkerReport| (report.prompt, report.reused);
+        assert!(all.iter().all(|report| counts(report) == counts(&all[0])), "{}", exchange.name);
+        early[0] += usize::from(all.len() > 1);
+        early[1] += usize::from(before > 0);
+    }
+    assert!(
+        early[0] >= 5 && early[1] >= 5,
+        "streams that report more than once, and before a token: {early:?}"
+    );
 }
 
 #[test]

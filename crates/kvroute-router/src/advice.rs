@@ -43,12 +43,13 @@ impl Shared {
         let request = Arc::new(request);
         let counted = pool.counter().count(&request, &pool).await;
         let counting = counted.map_err(RouteError::bad_request)?;
-        self.check_pin(&pool, &hints)?;
+        let hints = self.bound(&pool, &request, hints)?;
         let asked = Asked {
             request: &request,
             counting: &counting,
             prompt_lengths: &counting.prompt_lengths(),
             hints: &hints,
+            tried: &[],
         };
         pool.advise(&asked).map_err(|unplaced| self.unplaced(&pool, unplaced))
     }

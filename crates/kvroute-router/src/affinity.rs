@@ -23,5 +23,6 @@ fn head(prompt: &Prompt) -> u64 {
             ids.for_each(|id| hasher.update(&id.to_le_bytes()));
             hasher.digest()
         }
+        Prompt::Foreign(conversation) => first_bytes(conversation.as_str().as_bytes()),
     }
 }

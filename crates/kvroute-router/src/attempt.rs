@@ -5,17 +5,22 @@
 //! that leaves at any point drops it, and dropping it gives everything back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use http::HeaderMap;
 use kvroute_core::{AttemptId, Tokens};
 use kvroute_funnel::{AttemptLedger, Close, Closed, ReportOutcome};
-use kvroute_metrics::{AttemptMetrics, RequestOutcome, RequestRecorder};
+use kvroute_metrics::{AttemptMetrics, LatencyPart, RequestOutcome, RequestRecorder};
 use kvroute_openai::Observation;
 use tokio::time::Instant;
 
+use crate::access::AttemptRecord;
 use crate::decisions::ReportRecord;
+use crate::error::RouteError;
 use crate::pool::Pool;
 use crate::promise::Promise;
 use crate::rank::Rank;
+use crate::trail::{AttemptTrail, Trail};
 
 /// The open books of one attempt.
 #[derive(Debug)]
@@ -23,9 +28,15 @@ pub(crate) struct Attempt {
     pool: Arc<Pool>,
     rank: Arc<Rank>,
     received: Instant,
+    waited: Duration,
     promise: Promise,
+    /// Whether the HTTP client has it.
+    is_sent: bool,
     engine_prompt: Option<u64>,
     output: Tokens,
+    /// The engine's own count of the output.
+    engine_output: Option<Tokens>,
+    trail: AttemptTrail,
     /// `None` once they are closed.
     books: Option<Books>,
 }
@@ -54,10 +65,15 @@ pub(crate) struct AttemptParams {
     pub(crate) rank: Arc<Rank>,
     pub(crate) id: AttemptId,
     pub(crate) received: Instant,
+    /// How long the request waited in the queue.
+    pub(crate) waited: Duration,
     pub(crate) promise: Promise,
     pub(crate) ledger: AttemptLedger<AttemptMetrics>,
     pub(crate) recorder: RequestRecorder,
     pub(crate) decision: Option<String>,
+    /// Why this rank.
+    pub(crate) reason: &'static str,
+    pub(crate) trail: Trail,
 }
 
 // === impl Attempt ===
@@ -65,11 +81,45 @@ pub(crate) struct AttemptParams {
 impl Attempt {
     /// Takes over a booking, an open ledger and the request's recorder.
     pub(crate) fn new(params: AttemptParams) -> Self {
-        let AttemptParams { pool, rank, id, received, promise, ledger, mut recorder, decision } = params;
-        recorder.served_by(&rank.metrics, ledger.opening().count.input());
+        let AttemptParams {
+            pool,
+            rank,
+            id,
+            received,
+            waited,
+            promise,
+            ledger,
+            mut recorder,
+            decision,
+            reason,
+            trail,
+        } = params;
+        let count = ledger.opening().count;
+        recorder.served_by(&rank.metrics, count.input());
+        let trail = trail.attempt(|| AttemptRecord {
+            rank: rank.name.clone(),
+            policy: pool.config().policy.clone(),
+            reason,
+            count,
+            reused: None,
+            report: None,
+        });
         let booking = Booked { pool: Arc::clone(&pool), rank: Arc::clone(&rank), id };
         let books = Some(Books { booking, ledger, recorder, decision });
-        Self { pool, rank, received, promise, engine_prompt: None, output: Tokens::ZERO, books }
+        let (engine_prompt, engine_output, output) = (None, None, Tokens::ZERO);
+        Self {
+            pool,
+            rank,
+            received,
+            waited,
+            promise,
+            is_sent: false,
+            engine_prompt,
+            engine_output,
+            output,
+            trail,
+            books,
+        }
     }
 
     /// The rank that serves it.
@@ -90,16 +140,27 @@ impl Attempt {
     /// What its rank should reuse at the most: F3, but for the last token; `None` where no index was asked.
     pub(crate) fn predicted(&self) -> Option<Tokens> {
         let opening = self.books.as_ref()?.ledger.opening();
-        Some(self.promise.predicted?.min(opening.delivery?.reusable))
+        Some(self.promise.predicted?.min(opening.ledger?.reusable))
     }
 
-    /// The worker has the request now; whether it took it shows in its status.
-    pub(crate) fn dispatched(&mut self, is_taken: bool) {
-        let Some(books) = &mut self.books else { return };
-        books.ledger.dispatched();
-        if is_taken {
-            self.promise.taken();
+    /// The HTTP client gets the request now. Returns whether it had it before.
+    pub(crate) fn hand_over(&mut self) -> bool {
+        let is_first = self.books.as_ref().is_some_and(|books| !books.ledger.opening().is_repeat);
+        if !self.is_sent && is_first {
+            let time = self.received.elapsed().saturating_sub(self.waited);
+            self.pool.metrics().added_latency().added(LatencyPart::BeforeDispatch, time);
         }
+        std::mem::replace(&mut self.is_sent, true)
+    }
+
+    /// No connection was made, so the worker has nothing of it.
+    pub(crate) fn take_back(&mut self) {
+        self.is_sent = false;
+    }
+
+    /// The worker took the request, as its status says.
+    pub(crate) fn taken(&mut self) {
+        self.promise.taken();
     }
 
     /// Takes what was seen in the response.
@@ -108,8 +169,9 @@ impl Attempt {
         match observation {
             Observation::Content { choice } => self.content(*choice),
             Observation::Usage(counts) => {
-                if let Some(completion) = counts.completion {
-                    books.recorder.completion_tokens(Tokens::new(completion));
+                if let Some(completion) = counts.completion.map(Tokens::new) {
+                    books.recorder.completion_tokens(completion);
+                    self.engine_output = Some(completion);
                 }
                 if let Some(prompt) = counts.prompt {
                     self.engine_prompt = Some(prompt);
@@ -127,16 +189,38 @@ impl Attempt {
         }
     }
 
+    /// Puts its place in the trace into the headers for its worker.
+    pub(crate) fn propagate(&self, headers: &mut HeaderMap) {
+        self.trail.propagate(headers);
+    }
+
+    /// Notes what it fails of, where its client is not told by a status.
+    pub(crate) fn note_failure(&self, error: &RouteError) {
+        self.trail.failed(error);
+    }
+
     /// Closes the books.
     pub(crate) fn finish(mut self, close: Close) {
-        self.settle(close);
+        self.settle(close, request_outcome(close));
+    }
+
+    /// Closes the books of an attempt that failed, but for those of its request: it may be sent elsewhere.
+    pub(crate) fn fail(mut self) -> Option<RequestRecorder> {
+        self.close(Close::Failed)
+    }
+
+    /// Closes the books of an attempt that its worker refused as the client's own fault.
+    pub(crate) fn finish_refused(mut self) {
+        self.settle(Close::Failed, RequestOutcome::Rejected);
     }
 
     fn content(&mut self, choice: u32) {
         let Some(books) = &mut self.books else { return };
-        books.recorder.chunk(choice, self.received.elapsed());
+        let since_headers = self.received.elapsed();
+        books.recorder.chunk(choice, since_headers);
         let (desk, id) = (self.pool.desk(), books.booking.id);
         if self.output.is_zero() {
+            self.trail.first_token(since_headers);
             desk.first_token(id, &self.rank);
             self.pool.gate().wake();
         }
@@ -158,17 +242,30 @@ impl Attempt {
         }
     }
 
-    fn settle(&mut self, close: Close) {
-        let Some(Books { booking, ledger, recorder, decision }) = self.books.take() else { return };
+    fn settle(&mut self, close: Close, outcome: RequestOutcome) {
+        if let Some(recorder) = self.close(close) {
+            recorder.finish(outcome);
+            self.trail.ended(outcome);
+        }
+    }
+
+    /// Closes everything but the request's recorder; `None` if that was done already.
+    fn close(&mut self, close: Close) -> Option<RequestRecorder> {
+        let Books { booking, mut ledger, recorder, decision } = self.books.take()?;
+        let span = self.trail.span().clone();
+        let _entered = span.enter();
         let input = ledger.opening().count.input();
         drop(booking);
+        if self.is_sent {
+            ledger.dispatched();
+        }
         let Closed { closing, pending } = ledger.close(close);
         if let Some(id) = decision {
             self.pool
                 .decisions()
                 .close(&id, ReportRecord::of(&closing, self.engine_prompt, self.promise.predicted));
         }
-        recorder.finish(request_outcome(close));
+        self.trail.closed(&closing, self.engine_output, self.output);
         if close == Close::Completed {
             self.promise.completed(closing.reused, self.is_computed(input, closing.reused));
         }
@@ -181,12 +278,13 @@ impl Attempt {
             Some(ReportOutcome::Missing) => self.pool.warn_missing_report(&self.rank),
             _ => {}
         }
+        Some(recorder)
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.settle(Close::Cancelled);
+        self.settle(Close::Cancelled, RequestOutcome::Cancelled);
     }
 }
 

@@ -14,6 +14,8 @@ pub struct RouterConfig {
     pub pools: Vec<PoolConfig>,
     /// Seed of tie-breaks and sampling: equal seeds and equal inputs give equal decisions.
     pub seed: u64,
+    /// Share of the traces that begin here which are kept, 0 to 1; a client decides for its own.
+    pub trace_sample: f64,
 }
 
 /// One served model.

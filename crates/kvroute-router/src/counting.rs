@@ -83,6 +83,9 @@ impl PromptCounter {
         if self.mode == CountMode::Off {
             return Ok(Counting::Uncounted(UncountedReason::Off, estimate));
         }
+        if let Prompt::Foreign(_) = request.prompt {
+            return Ok(Counting::Uncounted(UncountedReason::Template, estimate));
+        }
         if request.has_multimodal {
             return Ok(Counting::Uncounted(UncountedReason::Multimodal, estimate));
         }

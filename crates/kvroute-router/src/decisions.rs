@@ -25,6 +25,7 @@ pub(crate) use log::{DecisionLog, find, latest};
 pub use record::{CandidateRecord, DecisionRecord, ShadowRecord, Terms};
 pub use report::ReportRecord;
 
+use crate::desk::GivenUp;
 use crate::rank::Rank;
 
 /// What one decision saw, borrowed from whoever took it. All slices are in the order of `ranks`.
@@ -50,6 +51,8 @@ pub(crate) struct Considered<'a> {
     pub(crate) input: Option<Tokens>,
     /// A, F2 and F3; `None` where no index was asked.
     pub(crate) stages: Option<CachedStages>,
+    /// What was given up between them.
+    pub(crate) given_up: GivenUp,
     /// Name of each shadow policy and the position of what it would have picked.
     pub(crate) shadows: Vec<(&'static str, Option<usize>)>,
     /// How long the request stood in line before.

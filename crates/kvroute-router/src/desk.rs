@@ -6,13 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvroute_core::{AttemptId, BlockSize, CachedTokens, HashedPrompts, Tokens};
+use kvroute_core::{
+    AttemptId, BlockSize, CachedTokens, Exclusion, HashedPrompts, PlacementReason, Tokens, TokensPerSecond,
+    WorkerId,
+};
 use kvroute_funnel::CachedStages;
 use kvroute_metrics::SelectionOverlap;
 use kvroute_openai::ClientRequest;
 use kvroute_select::{
-    Affinity, Bound, Candidate, CostWeights, Decided, Exclusion, Nobody, Pick, PickReason, Question,
-    RankView, Selector,
+    Affinity, Bound, Candidate, CostWeights, Decided, Nobody, Pick, PickReason, Question, RankView, Selector,
 };
 use parking_lot::Mutex;
 use rand::{RngCore, SeedableRng};
@@ -63,6 +65,8 @@ pub(crate) struct Inquiry<'a> {
     pub(crate) pin: Option<&'a Pin>,
     /// The adapter that the request asks for.
     pub(crate) adapter: Option<&'a str>,
+    /// Workers that an earlier attempt of the request failed on.
+    pub(crate) tried: &'a [WorkerId],
 }
 
 /// A decision that is booked.
@@ -74,6 +78,10 @@ pub(crate) struct Placement<T> {
     pub(crate) rank: Arc<Rank>,
     /// A, F2 and F3; `None` where no index was asked.
     pub(crate) stages: Option<CachedStages>,
+    /// What was given up between them.
+    pub(crate) given_up: GivenUp,
+    /// How fast the rank computes prompts, if its streams have shown it.
+    pub(crate) speed: Option<TokensPerSecond>,
     /// What the decision saw and took, weighted by tier; `None` where no index was asked.
     pub(crate) overlap: Option<SelectionOverlap>,
     /// Why this rank.
@@ -82,6 +90,15 @@ pub(crate) struct Placement<T> {
     pub(crate) shadows: Vec<(&'static str, Tokens)>,
     /// What was made of the decision while its particulars were at hand.
     pub(crate) record: T,
+}
+
+/// Why less than the longest cached prefix was picked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GivenUp {
+    /// Of A − F2: the first reason that excluded any holder of A. `None` where nothing was lost.
+    pub(crate) eligibility: Option<Exclusion>,
+    /// Of F2 − F3; `None` where nothing was lost.
+    pub(crate) placement: Option<PlacementReason>,
 }
 
 /// The particulars of a decision or an advice.
@@ -93,6 +110,8 @@ pub(crate) struct Particulars<'a> {
     pub(crate) attempt: Option<AttemptId>,
     /// A, F2 and F3; `None` where no index was asked.
     pub(crate) stages: Option<CachedStages>,
+    /// What was given up between them.
+    pub(crate) given_up: GivenUp,
 }
 
 // === impl Desk ===
@@ -122,15 +141,18 @@ impl Desk {
         let rank = Arc::clone(&inquiry.ranks[position]);
         rank.metrics.set_load(&selector.load(rank.slot));
         let stages = stages(inquiry, selector.candidates(), position);
+        let given_up = GivenUp::of(inquiry, selector, position);
         let pick = Pick { candidate: position, reason };
         Ok(Placement {
             attempt,
-            rank,
             stages,
+            given_up,
+            speed: selector.prefill_speed(rank.slot),
+            rank,
             overlap: overlap(inquiry, selector.candidates(), position),
             reason,
             shadows: shadows(inquiry, selector),
-            record: record(&Particulars { selector, pick, attempt: Some(attempt), stages }),
+            record: record(&Particulars { selector, pick, attempt: Some(attempt), stages, given_up }),
         })
     }
 
@@ -146,7 +168,8 @@ impl Desk {
         let question = inquiry.question(ranks, now);
         let pick = selector.advise(&question, &mut random.clone(), &mut shadow_random.clone())?;
         let stages = stages(inquiry, selector.candidates(), pick.candidate);
-        Ok(record(&Particulars { selector, pick, attempt: None, stages }))
+        let given_up = GivenUp::of(inquiry, selector, pick.candidate);
+        Ok(record(&Particulars { selector, pick, attempt: None, stages, given_up }))
     }
 
     /// The attempt's first token arrived: its prefill is done.
@@ -228,6 +251,28 @@ impl Desk {
     }
 }
 
+// === impl GivenUp ===
+
+impl GivenUp {
+    fn of(inquiry: &Inquiry<'_>, selector: &Selector, position: usize) -> Self {
+        let Some(cached) = inquiry.cached else { return Self::default() };
+        Self {
+            eligibility: excluded_holder(cached, selector.candidates()),
+            placement: selector.given_up_for(cached, position),
+        }
+    }
+}
+
+/// The first reason that keeps any holder of the longest cached prefix out; `None` if one of them could be picked, or
+/// nobody holds anything.
+fn excluded_holder(cached: &[CachedTokens], candidates: &[Candidate]) -> Option<Exclusion> {
+    let longest = cached.iter().map(|tokens| tokens.total()).max().filter(|longest| !longest.is_zero())?;
+    let of_longest = cached.iter().zip(candidates).filter(|(tokens, _)| tokens.total() == longest);
+    let exclusions = of_longest.map(|(_, candidate)| candidate.excluded);
+    // An eligible holder has no reason, and none comes before every reason.
+    exclusions.min().flatten()
+}
+
 // === impl Inquiry ===
 
 impl<'a> Inquiry<'a> {
@@ -268,7 +313,10 @@ impl<'a> Inquiry<'a> {
         if !rank.worker.takes_requests() {
             return Some(Exclusion::Unhealthy);
         }
-        self.adapter.filter(|adapter| !rank.serves_adapter(adapter)).map(|_| Exclusion::Adapter)
+        if self.adapter.is_some_and(|adapter| !rank.serves_adapter(adapter)) {
+            return Some(Exclusion::Adapter);
+        }
+        self.tried.contains(&rank.name.worker).then_some(Exclusion::AlreadyTried)
     }
 }
 

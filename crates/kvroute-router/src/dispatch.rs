@@ -1,32 +1,28 @@
 //! Sends an attempt to its worker and turns the answer into the client's.
+//!
+//! A stream is asked for usage where its client did not ask, because the report stands in it. An engine may refuse the
+//! field; it is asked again at once without it, and no more from then on. Nothing has reached the client by then, so it
+//! is still one attempt.
 
-use std::error::Error as _;
-use std::io;
+mod exchange;
+
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, Response, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper_util::client::legacy::Error as ClientError;
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::response::Parts;
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
+use kvroute_core::WorkerId;
 use kvroute_funnel::Close;
-use kvroute_metrics::Stage;
-use kvroute_openai::{BodyScan, ClientRequest, UpstreamEdits, UsageChunk};
-use tokio::time::{Instant, timeout_at};
+use kvroute_metrics::{RequestRecorder, RetryReason};
+use kvroute_openai::{BodyScan, ClientRequest, Observation, UpstreamEdits, UsageChunk};
 
+use self::exchange::{Answer, Failure, Limits};
 use crate::attempt::Attempt;
-use crate::config::Timeouts;
-use crate::error::{ErrorKind, RouteError, error_text};
+use crate::error::RouteError;
 use crate::headers;
 use crate::relay::{RelayBody, StreamRelay};
-
-/// Largest whole answer. It has to be in memory, because its report stands at its end.
-const LARGEST_ANSWER: usize = 256 << 20;
-
-/// ENFILE, EMFILE and EADDRNOTAVAIL: this process ran out of something, which says nothing about a worker.
-const SHORTAGES: [i32; 3] = [23, 24, 99];
 
 /// One request with what names it.
 #[derive(Clone, Debug)]
@@ -37,6 +33,20 @@ pub(crate) struct Call {
     /// Whether the caller may see how it was placed.
     pub(crate) explains: bool,
 }
+
+/// An attempt that brought no answer. Its books are closed, but for those of its request.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    /// What the client is told if that was the last attempt.
+    pub(crate) error: RouteError,
+    pub(crate) worker: WorkerId,
+    /// Why the request may be sent to another worker; `None` where it must not.
+    pub(crate) retry: Option<RetryReason>,
+    pub(crate) recorder: Option<RequestRecorder>,
+}
+
+/// Words in the error text of an engine that refuses a field which it does not know.
+const REFUSALS: [&str; 4] = ["stream_options", "include_usage", "extra", "unexpected"];
 
 // === impl Call ===
 
@@ -54,58 +64,84 @@ impl Call {
 
 /// Sends the call to the attempt's worker. The attempt ends here, or lives on in the stream that is returned. Whatever
 /// becomes of it, a trusted caller is told where it went: of those that fail one wants to know it most.
-pub(crate) async fn dispatch(attempt: Attempt, call: &Call) -> Result<Response<RelayBody>, RouteError> {
+pub(crate) async fn dispatch(attempt: Attempt, call: &Call) -> Result<Response<RelayBody>, Failed> {
     let explanation = call.explanation(&attempt);
     match send(attempt, call).await {
         Ok(mut response) => {
             response.headers_mut().extend(explanation);
             Ok(response)
         }
-        Err(error) => Err(error.explained(explanation)),
+        Err(failed) => Err(Failed { error: failed.error.explained(explanation), ..failed }),
     }
 }
 
-async fn send(mut attempt: Attempt, call: &Call) -> Result<Response<RelayBody>, RouteError> {
-    let timeouts = *attempt.pool().timeouts();
-    let started = Instant::now();
-    let deadline = started + timeouts.total;
-    let stage = attempt.pool().stages().enter(Stage::Dispatch);
-    let request = match upstream_request(&attempt, call) {
-        Ok(request) => request,
-        Err(error) => return Err(broke(attempt, error.to_string())),
-    };
-    let sent = attempt.pool().client().request(request);
-    let head_until = started + timeouts.first_byte;
-    let cut = attempt.pool().streams().cut.clone();
-    let answer = match cut.run_until_cancelled_owned(timeout_at(deadline.min(head_until), sent)).await {
-        Some(Ok(Ok(answer))) => answer,
-        Some(Ok(Err(error))) => return Err(refused(attempt, &error)),
-        Some(Err(_elapsed)) if head_until < deadline => {
-            return Err(timed_out(attempt, "first_byte", timeouts.first_byte));
+async fn send(mut attempt: Attempt, call: &Call) -> Result<Response<RelayBody>, Failed> {
+    let limits = Limits::start(&attempt);
+    match ask(&mut attempt, call, &limits).await {
+        Ok((Answer::Stream(head, upstream), usage)) => {
+            let relay = StreamRelay::new(upstream, usage, call.request.endpoint, attempt, limits.deadline);
+            Ok(for_client(&head, call, RelayBody::stream(relay)))
         }
-        Some(Err(_elapsed)) => return Err(timed_out(attempt, "total", timeouts.total)),
-        None => return Err(cut_off(attempt)),
-    };
-    if answer.status().is_informational() {
-        let cause = format!("it answered with {}, which nobody asked for", answer.status());
-        return Err(broke(attempt, cause));
+        Ok((Answer::Whole(head, body), _)) => Ok(whole(attempt, call, &head, body)),
+        Err(failure) => Err(failure.end(attempt)),
     }
-    stage.passed(started.elapsed());
-    attempt.dispatched(answer.status().is_success());
-    if answer.status().is_success() && is_event_stream(&answer) {
-        return Ok(stream(attempt, call, answer, deadline));
-    }
-    whole(attempt, call, answer, deadline).await
 }
 
-fn upstream_request(attempt: &Attempt, call: &Call) -> Result<Request<Full<Bytes>>, http::Error> {
+/// The worker's answer, and what is to be taken out of it.
+async fn ask(attempt: &mut Attempt, call: &Call, limits: &Limits) -> Result<(Answer, UsageChunk), Failure> {
+    if !injects_usage(attempt, call) {
+        let request = upstream_request(attempt, call, false)?;
+        return Ok((Answer::to(request, attempt, limits).await?, UsageChunk::Forward));
+    }
+    let request = upstream_request(attempt, call, true)?;
+    let answer = Answer::to(request, attempt, limits).await?;
+    if !may_refuse_injection(&answer) {
+        return Ok((answer, UsageChunk::Withhold));
+    }
+    let request = upstream_request(attempt, call, false)?;
+    let answer = Answer::to(request, attempt, limits).await?;
+    // Only then it was the field: a request that is wrong in itself is refused again.
+    if !is_refused(&answer) {
+        attempt.rank().worker.refuses_stream_options();
+    }
+    Ok((answer, UsageChunk::Forward))
+}
+
+fn injects_usage(attempt: &Attempt, call: &Call) -> bool {
     let rank = attempt.rank();
-    let uri = format!("{}{}", rank.worker.config().url, call.request.endpoint.path()).parse::<Uri>()?;
+    call.request.lacks_usage() && rank.engine.accepts_stream_options() && rank.worker.takes_stream_options()
+}
+
+/// 400 or 422: the request cannot be processed as it is.
+fn is_refused(answer: &Answer) -> bool {
+    let (Answer::Stream(head, _) | Answer::Whole(head, _)) = answer;
+    matches!(head.status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
+}
+
+/// Whether the injected field may be what the engine does not want.
+fn may_refuse_injection(answer: &Answer) -> bool {
+    let Answer::Whole(_, body) = answer else { return false };
+    let text = String::from_utf8_lossy(body).to_ascii_lowercase();
+    is_refused(answer) && REFUSALS.iter().any(|word| text.contains(word))
+}
+
+fn upstream_request(
+    attempt: &Attempt,
+    call: &Call,
+    inject_usage: bool,
+) -> Result<Request<Full<Bytes>>, Failure> {
+    let rank = attempt.rank();
     let body = call.request.upstream_body(UpstreamEdits {
-        inject_usage: rank.engine.accepts_stream_options(),
+        inject_usage,
+        keep_continuous: rank.engine.heeds_continuous_usage_alone(),
         model: attempt.pool().model_for_worker(&call.request),
     });
-    let mut request = Request::builder().method(Method::POST).uri(uri).body(Full::new(body))?;
+    let url = format!("{}{}", rank.worker.config().url, call.request.endpoint.path());
+    let built = url
+        .parse::<Uri>()
+        .map_err(http::Error::from)
+        .and_then(|uri| Request::builder().method(Method::POST).uri(uri).body(Full::new(body)));
+    let mut request = built.map_err(|error| Failure::Broke(error.to_string()))?;
     *request.headers_mut() = headers::for_worker(&call.headers, &call.request_id);
     if let Some(header) = rank.engine.rank_header().filter(|_| rank.ranks_of_worker > 1) {
         let value = HeaderValue::from(rank.name.dp_rank.get());
@@ -114,132 +150,31 @@ fn upstream_request(attempt: &Attempt, call: &Call) -> Result<Request<Full<Bytes
     Ok(request)
 }
 
-fn is_event_stream(answer: &Response<Incoming>) -> bool {
-    let media_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    media_type.is_some_and(|text| text.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
-}
-
-fn stream(
-    attempt: Attempt,
-    call: &Call,
-    answer: Response<Incoming>,
-    deadline: Instant,
-) -> Response<RelayBody> {
-    let injected = call.request.lacks_usage() && attempt.rank().engine.accepts_stream_options();
-    let usage = if injected { UsageChunk::Withhold } else { UsageChunk::Forward };
-    let (head, upstream) = answer.into_parts();
-    let relay = StreamRelay::new(upstream, usage, attempt, deadline);
-    for_client(&head, call, RelayBody::stream(relay))
-}
-
-async fn whole(
-    mut attempt: Attempt,
-    call: &Call,
-    answer: Response<Incoming>,
-    deadline: Instant,
-) -> Result<Response<RelayBody>, RouteError> {
-    let timeouts = *attempt.pool().timeouts();
-    let (head, upstream) = answer.into_parts();
-    let cut = attempt.pool().streams().cut.clone();
-    let body = match cut.run_until_cancelled_owned(read_whole(upstream, &timeouts, deadline)).await {
-        Some(Ok(body)) => body,
-        Some(Err(Unread::Broken(cause))) => return Err(broke(attempt, cause)),
-        Some(Err(Unread::TimedOut(limit, after))) => return Err(timed_out(attempt, limit, after)),
-        None => return Err(cut_off(attempt)),
-    };
+/// Closes the books of an answer that is known to its end.
+fn whole(mut attempt: Attempt, call: &Call, head: &Parts, body: Bytes) -> Response<RelayBody> {
     if !head.status.is_success() {
         tracing::debug!(worker = %attempt.rank().name, status = %head.status, "worker refused a request");
-        attempt.finish(Close::Failed);
-        return Ok(for_client(&head, call, RelayBody::whole(body)));
+        match head.status.is_client_error() {
+            true => attempt.finish_refused(),
+            false => attempt.finish(Close::Failed),
+        }
+        return for_client(head, call, RelayBody::whole(body));
     }
     let scan = BodyScan::read(body);
     for observation in &scan.observations {
         attempt.observe(observation);
     }
-    attempt.finish(Close::Completed);
-    Ok(for_client(&head, call, RelayBody::whole(scan.forward)))
-}
-
-/// A whole answer that did not come to its end.
-enum Unread {
-    Broken(String),
-    TimedOut(&'static str, Duration),
-}
-
-async fn read_whole(mut upstream: Incoming, timeouts: &Timeouts, deadline: Instant) -> Result<Bytes, Unread> {
-    let mut body = BytesMut::new();
-    loop {
-        let idle_until = Instant::now() + timeouts.idle;
-        let frame = match timeout_at(deadline.min(idle_until), upstream.frame()).await {
-            Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(error))) => return Err(Unread::Broken(error_text(&error))),
-            Ok(None) => return Ok(body.freeze()),
-            Err(_elapsed) if idle_until < deadline => return Err(Unread::TimedOut("idle", timeouts.idle)),
-            Err(_elapsed) => return Err(Unread::TimedOut("total", timeouts.total)),
-        };
-        body.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..]));
-        if body.len() > LARGEST_ANSWER {
-            return Err(Unread::Broken(format!("its answer is larger than {LARGEST_ANSWER} bytes")));
-        }
+    if let Some(id) = &scan.response_id {
+        attempt.rank().made_response(id);
     }
+    let has_failed = scan.observations.contains(&Observation::Error);
+    attempt.finish(if has_failed { Close::Failed } else { Close::Completed });
+    for_client(head, call, RelayBody::whole(scan.forward))
 }
 
-fn for_client(head: &http::response::Parts, call: &Call, body: RelayBody) -> Response<RelayBody> {
+fn for_client(head: &Parts, call: &Call, body: RelayBody) -> Response<RelayBody> {
     let mut response = Response::new(body);
     *response.status_mut() = head.status;
     *response.headers_mut() = headers::for_client(&head.headers, &call.request_id);
     response
-}
-
-/// The client library's error before any answer: the worker could not be reached, or it broke.
-fn refused(attempt: Attempt, error: &ClientError) -> RouteError {
-    let cause = error_text(error);
-    let io_error = io_error_of(error);
-    let is_own_shortage =
-        io_error.and_then(io::Error::raw_os_error).is_some_and(|code| SHORTAGES.contains(&code));
-    if is_own_shortage || !error.is_connect() {
-        attempt.rank().worker.doubt.notify_one();
-        return broke(attempt, cause);
-    }
-    attempt.rank().worker.found_unreachable(&cause);
-    if io_error.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-        let after = attempt.pool().timeouts().connect;
-        return timed_out(attempt, "connect", after);
-    }
-    broke(attempt, cause)
-}
-
-fn io_error_of(error: &ClientError) -> Option<&io::Error> {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            return Some(error);
-        }
-        cause = error.source();
-    }
-    None
-}
-
-fn broke(attempt: Attempt, cause: String) -> RouteError {
-    fail(attempt, |worker| ErrorKind::UpstreamBroke { worker, cause })
-}
-
-fn timed_out(attempt: Attempt, limit: &'static str, after: Duration) -> RouteError {
-    attempt.rank().worker.doubt.notify_one();
-    fail(attempt, |worker| ErrorKind::Timeout { worker, limit, after })
-}
-
-/// The router stops before the answer has begun, or before a whole one has ended: unlike a stream that runs, it can still
-/// be refused properly.
-fn cut_off(attempt: Attempt) -> RouteError {
-    attempt.finish(Close::Failed);
-    RouteError::router(ErrorKind::Stopping)
-}
-
-fn fail(attempt: Attempt, kind: impl FnOnce(String) -> ErrorKind) -> RouteError {
-    let rank = attempt.rank().name.clone();
-    let error = RouteError::worker(rank.clone(), kind(rank.worker.to_string()));
-    tracing::warn!(worker = %rank, %error, "attempt failed");
-    attempt.finish(Close::Failed);
-    error
 }

@@ -283,7 +283,8 @@ impl ErrorKind {
         }
     }
 
-    const fn code(&self) -> &'static str {
+    /// The code that tells clients, logs and traces what went wrong.
+    pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::BadRequest(_) => "bad_request",
             Self::BodyBroken(_) => "body_broken",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kvroute_core::{KvEvent, RankSlot, Removal, RemovalCause, SequenceHash};
 use kvroute_index::{Applied, IndexOptions, RankExport, ReportedIndex, Tombstones};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 /// Share of the byte budget that tombstones take, as a divisor, and their most.
@@ -80,6 +80,11 @@ impl Knowledge {
     /// Takes back what a snapshot kept of a rank.
     pub(crate) fn restore(&self, slot: RankSlot, export: &RankExport) -> Applied {
         self.change(|index, mut gone| index.import(slot, export, &mut gone))
+    }
+
+    /// What is remembered of blocks that left, locked against further burials.
+    pub(crate) fn tombstones(&self) -> MutexGuard<'_, Tombstones> {
+        self.tombstones.lock()
     }
 
     /// Whether any of these blocks left the rank at or after a time.

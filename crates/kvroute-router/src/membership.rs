@@ -158,6 +158,7 @@ impl Membership {
             }
             self.pool.knowledge().remove(rank.slot);
             self.pool.desk().forget(rank);
+            rank.metrics.close();
             self.pool.give_back_slot(rank.slot);
         }
     }

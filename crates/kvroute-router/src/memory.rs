@@ -86,6 +86,7 @@ impl Memory {
     /// The rank leaves: from now on nothing is remembered.
     pub(crate) fn close(&self) {
         self.remembered.lock().is_closed = true;
+        self.metrics.close();
     }
 
     fn change(

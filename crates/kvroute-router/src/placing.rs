@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvroute_core::{HashedPrompts, Namespace, Phase, Tokens};
+use kvroute_core::{BlockSize, HashedPrompts, Namespace, Phase, Tokens, WorkerId};
 use kvroute_engine::EngineKind;
-use kvroute_funnel::{AttemptLedger, Count, DeliveryTerms, Opening, ReportExpectation};
+use kvroute_funnel::{
+    AttemptLedger, Count, LedgerTerms, Opening, ReportExpectation, SelectionLosses, UnavailableLoss,
+};
 use kvroute_metrics::{DecisionMarks, RequestRecorder, Stage};
 use kvroute_openai::ClientRequest;
 use kvroute_select::Nobody;
@@ -16,10 +18,12 @@ use crate::attempt::{Attempt, AttemptParams};
 use crate::cached_view::with_cached;
 use crate::counting::Counting;
 use crate::decisions::{Considered, DecisionRecord};
-use crate::desk::{Inquiry, Particulars, Placement};
+use crate::desk::{GivenUp, Inquiry, Particulars, Placement};
 use crate::hints::Hints;
+use crate::missing;
 use crate::pool::{Fleet, Pool};
 use crate::promise::Promise;
+use crate::trail::Trail;
 
 /// A request as the selection sees it.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +33,8 @@ pub(crate) struct Asked<'a> {
     /// Length of each prompt; an estimate where they were not tokenized.
     pub(crate) prompt_lengths: &'a [Tokens],
     pub(crate) hints: &'a Hints,
+    /// Workers that an earlier attempt failed on.
+    pub(crate) tried: &'a [WorkerId],
 }
 
 /// What an attempt's books are opened with, beside the decision.
@@ -37,15 +43,20 @@ pub(crate) struct Opened<'a> {
     pub(crate) request_id: &'a str,
     pub(crate) recorder: RequestRecorder,
     pub(crate) received: Instant,
+    pub(crate) trail: Trail,
 }
 
 /// A decision that is booked, and what it was taken from.
 #[derive(Debug)]
 pub(crate) struct Decision {
     placement: Placement<Option<Box<DecisionRecord>>>,
+    /// F0 − A with its reasons; `None` where no index was asked.
+    unavailable: Option<UnavailableLoss>,
     hashed: HashedPrompts,
     /// Before the index was asked, in the pool's time.
     selected: Duration,
+    /// How long it was waited for.
+    waited: Duration,
 }
 
 /// Reads the clock at the end of each part of a decision.
@@ -63,15 +74,19 @@ impl Pool {
         let stage = self.stages().enter(Stage::Route);
         let mut timer = DecisionTimer::start();
         let (selected, fleet) = (self.knowledge().now(), self.fleet());
-        let (hashed, placement) = self.inquire(&fleet, asked, &mut timer, |inquiry| {
-            self.desk().place(inquiry, |particulars| {
-                let is_kept = particulars.attempt.is_some_and(|id| self.decisions().wants(id, selected));
-                is_kept.then(|| Box::new(self.record(inquiry, particulars, asked, waited)))
-            })
-        });
+        let started = timer.started;
+        let (hashed, (placement, unavailable, scheduled)) =
+            self.inquire(&fleet, asked, &mut timer, |inquiry| {
+                let placement = self.desk().place(inquiry, |particulars| {
+                    let is_kept = particulars.attempt.is_some_and(|id| self.decisions().wants(id, selected));
+                    is_kept.then(|| Box::new(self.record(inquiry, particulars, asked, waited)))
+                });
+                let scheduled = started.elapsed();
+                (placement, missing::unavailable(self.knowledge(), inquiry), scheduled)
+            });
         let placement = placement?;
         stage.passed(timer.elapsed());
-        self.overhead().decided(&timer.scheduled());
+        self.overhead().decided(&DecisionMarks { scheduled, ..timer.marks });
         self.metrics().decided(placement.reason.as_str());
         if let Some(overlap) = placement.overlap {
             self.metrics().selected(Phase::Aggregated, overlap);
@@ -81,7 +96,7 @@ impl Pool {
                 self.metrics().shadow(policy, input, *selected);
             }
         }
-        Ok(Decision { placement, hashed, selected })
+        Ok(Decision { placement, unavailable, hashed, selected, waited })
     }
 
     /// Opens the books of a decision.
@@ -91,10 +106,13 @@ impl Pool {
         asked: &Asked<'_>,
         opened: Opened<'_>,
     ) -> Attempt {
-        let Decision { placement, hashed, selected } = decision;
-        let opening = opening(asked, &placement);
-        let Placement { attempt: id, rank, stages, record, .. } = placement;
-        let Opened { request_id, recorder, received } = opened;
+        let Decision { placement, unavailable, hashed, selected, waited } = decision;
+        let prefixes = placement.stages.map_or_else(Vec::new, |stages| {
+            missing::prefixes_on(self.knowledge(), &placement.rank, &hashed, stages.selected)
+        });
+        let opening = opening(asked, &placement, unavailable, &prefixes);
+        let Placement { attempt: id, rank, stages, speed, reason, record, .. } = placement;
+        let Opened { request_id, recorder, received, trail } = opened;
         let decision = record.map(|record| self.decisions().put(*record, request_id));
         match decision {
             Some(_) => self.metrics().decision_recorded(),
@@ -106,12 +124,26 @@ impl Pool {
             attempt: id,
             hashed: Arc::new(hashed),
             predicted: stages.map(|stages| stages.selected),
+            prefixes: prefixes.into(),
             selected,
             tests_cache: !asked.request.bypasses_cache,
         };
-        let ledger = AttemptLedger::open(opening, self.metrics().attempt(Phase::Aggregated, &rank.metrics));
+        let ledger =
+            AttemptLedger::open(opening, self.metrics().attempt(Phase::Aggregated, &rank.metrics, speed));
         let pool = Arc::clone(self);
-        Attempt::new(AttemptParams { pool, rank, id, received, promise, ledger, recorder, decision })
+        Attempt::new(AttemptParams {
+            pool,
+            rank,
+            id,
+            received,
+            waited,
+            promise,
+            ledger,
+            recorder,
+            decision,
+            reason: reason.as_str(),
+            trail,
+        })
     }
 
     /// Looks the prompts up, if an index is to be asked, and hands over all that a decision is taken from.
@@ -139,6 +171,7 @@ impl Pool {
             affinity: affinity::of(request, asked.hints.session),
             pin: asked.hints.pin.as_ref(),
             adapter,
+            tried: asked.tried,
         };
         let result = if is_looked_up {
             with_cached(self.knowledge().index(), &hashed, &fleet.slots, |cached| {
@@ -159,7 +192,7 @@ impl Pool {
         asked: &Asked<'_>,
         waited: Duration,
     ) -> DecisionRecord {
-        let Particulars { selector, pick, stages, .. } = *particulars;
+        let Particulars { selector, pick, stages, given_up, .. } = *particulars;
         let considered = Considered {
             model: self.model(),
             policy: selector.policy().name(),
@@ -171,6 +204,7 @@ impl Pool {
             picked: pick.candidate,
             input: asked.counting.input(),
             stages,
+            given_up,
             shadows: selector.shadow_picks().collect(),
             waited,
         };
@@ -202,7 +236,12 @@ impl Pool {
     }
 }
 
-fn opening<T>(asked: &Asked<'_>, placement: &Placement<T>) -> Opening {
+fn opening<T>(
+    asked: &Asked<'_>,
+    placement: &Placement<T>,
+    unavailable: Option<UnavailableLoss>,
+    prefixes: &[Tokens],
+) -> Opening {
     let count = match asked.counting {
         Counting::Exact(_) => {
             let input = asked.prompt_lengths.iter().copied().sum();
@@ -212,10 +251,17 @@ fn opening<T>(asked: &Asked<'_>, placement: &Placement<T>) -> Opening {
     };
     let ambiguous = asked.request.prompt_list && !placement.rank.engine.sums_reuse_of_prompt_lists();
     let reports = if ambiguous { ReportExpectation::Ambiguous } else { ReportExpectation::Expected };
-    let size = placement.rank.block_size();
-    let reusable = asked.prompt_lengths.iter().map(|length| size.reusable_tokens(*length)).sum();
-    let delivery = placement.stages.map(|_| DeliveryTerms { reusable });
-    Opening { count, reports, delivery }
+    let reusable = reusable(placement.rank.block_size(), asked.prompt_lengths, prefixes);
+    let GivenUp { eligibility, placement } = placement.given_up;
+    let losses = unavailable.map(|unavailable| SelectionLosses { unavailable, eligibility, placement });
+    let ledger = losses.map(|losses| LedgerTerms { losses, reusable });
+    Opening { count, reports, ledger, is_repeat: !asked.tried.is_empty() }
+}
+
+/// What an engine can reuse of cached prefixes: of each prompt all but the block with its last token.
+fn reusable(size: BlockSize, lengths: &[Tokens], prefixes: &[Tokens]) -> Tokens {
+    let of_prompt = |(length, prefix): (&Tokens, &Tokens)| size.reusable_tokens(*length).min(*prefix);
+    lengths.iter().zip(prefixes).map(of_prompt).sum()
 }
 
 // === impl DecisionTimer ===
@@ -241,9 +287,16 @@ impl DecisionTimer {
     fn matches_found(&mut self) {
         self.marks.find_matches = Some(self.elapsed());
     }
+}
 
-    fn scheduled(mut self) -> DecisionMarks {
-        self.marks.scheduled = self.elapsed();
-        self.marks
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_block_of_one_prompt_of_a_list_was_hidden_by_what_is_new_in_another() {
+        let tokens = |counts: [u64; 2]| counts.map(Tokens::new);
+        let (size, prefixes) = (BlockSize::new(16).unwrap(), tokens([64, 0]));
+        assert_eq!(reusable(size, &tokens([64, 100]), &prefixes), Tokens::new(48), "of 64 that are cached");
     }
 }

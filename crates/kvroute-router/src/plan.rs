@@ -35,6 +35,7 @@ pub enum RouterError {
 pub struct RouterPlan {
     pub(crate) pools: Vec<PoolPlan>,
     pub(crate) seed: u64,
+    pub(crate) trace_sample: f64,
 }
 
 /// How the pools of one configured `[[pool]]` are made.
@@ -68,7 +69,7 @@ impl RouterPlan {
         refuse_twin_workers(config.pools.iter().flat_map(|pool| &pool.workers))?;
         refuse_twin_models(config.pools.iter().filter_map(|pool| pool.model.as_ref()))?;
         let pools = config.pools.into_iter().map(PoolPlan::new).collect::<Result<_, _>>()?;
-        Ok(Self { pools, seed: seeds.next_u64() })
+        Ok(Self { pools, seed: seeds.next_u64(), trace_sample: config.trace_sample })
     }
 }
 

@@ -95,7 +95,7 @@ impl Pool {
             phases: &[Phase::Aggregated],
             counts_input: config.count == CountMode::Exact,
         };
-        let asks_index = policy.uses_index() || config.observe || !shadows.is_empty();
+        let asks_index = asks_index(config, policy.as_ref());
         let desk = Arc::new(Desk::new(Selector::new(policy, shadows), shared.seed()));
         let fleet = Arc::new(ArcSwap::default());
         let seats =
@@ -355,8 +355,13 @@ impl Pool {
     }
 }
 
+/// Whether the decisions of a pool, or what stands beside them, look the index up.
+pub(crate) fn asks_index(config: &PoolConfig, policy: &dyn Policy) -> bool {
+    policy.uses_index() || config.observe || !config.shadow.is_empty()
+}
+
 /// Every reason that a policy can give, and those that any policy may give.
-fn reasons_of(policy: &dyn Policy) -> Vec<&'static str> {
+pub(crate) fn reasons_of(policy: &dyn Policy) -> Vec<&'static str> {
     let common = [PickReason::OnlyCandidate, PickReason::Pinned];
     policy.reasons().iter().copied().chain(common).map(PickReason::as_str).collect()
 }

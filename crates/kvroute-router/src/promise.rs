@@ -34,6 +34,8 @@ pub(crate) struct Promise {
     pub(crate) hashed: Arc<HashedPrompts>,
     /// F3; `None` where no index was asked.
     pub(crate) predicted: Option<Tokens>,
+    /// The same of each prompt.
+    pub(crate) prefixes: Arc<[Tokens]>,
     /// Before the index was asked, in the pool's time.
     pub(crate) selected: Duration,
     /// Whether the engine was left to use its cache: else its answer says nothing about what is in there.
@@ -166,10 +168,11 @@ impl Promise {
 
     fn promised(&self) -> Vec<SequenceHash> {
         let size = self.rank.block_size();
-        let blocks = size.complete_blocks(self.predicted.unwrap_or_default()).get() as usize;
-        let promised =
-            |prompt: &PromptBlocks| prompt.hashes().iter().take(blocks).copied().collect::<Vec<_>>();
-        self.prompts().iter().flat_map(promised).collect()
+        let promised = |(prompt, prefix): (&PromptBlocks, &Tokens)| {
+            let blocks = size.complete_blocks(*prefix).get() as usize;
+            prompt.hashes().iter().take(blocks).copied().collect::<Vec<_>>()
+        };
+        self.prompts().iter().zip(&*self.prefixes).flat_map(promised).collect()
     }
 
     fn prompts(&self) -> &[PromptBlocks] {

@@ -1,9 +1,11 @@
 //! The router as a whole: from a request to a response, and from a configuration to running pools.
 
+mod funnel;
 mod lookup;
 mod refusals;
+mod series;
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -13,16 +15,17 @@ use kvroute_core::ModelName;
 use kvroute_metrics::{
     Endpoint as RouteLabel, Metrics, RequestOutcome, RequestRecorder, RequestShape, Stage,
 };
-use kvroute_openai::{ClientRequest, Endpoint, Prompt};
+use kvroute_openai::{ClientRequest, Endpoint};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::advice::AdviceRequest;
 use crate::config::WorkerConfig;
 use crate::decisions::{self, DecisionRecord};
-use crate::dispatch::{Call, dispatch};
+use crate::dispatch::Call;
 use crate::error::RouteError;
 use crate::first_worker::FirstWorker;
 use crate::hints::Hints;
@@ -36,21 +39,21 @@ use crate::request_id::RequestIds;
 use crate::snapshots::SAVE_INTERVAL;
 use crate::status::{ModelList, WorkerStatus};
 use crate::supervisor::Supervisor;
-use crate::unread::Unread;
+use crate::trace_context::TraceContext;
+use crate::trail::Trail;
+use crate::unread::{Arrival, Unread};
 use crate::worker::Worker;
 use refusals::problems;
 
 /// One request as the data plane received it.
 #[derive(Debug)]
 pub struct Inbound {
-    /// Where it was sent.
-    pub endpoint: Endpoint,
+    /// What its headers began.
+    pub arrival: Arrival,
     /// Its headers.
     pub headers: HeaderMap,
     /// Its whole body.
     pub body: Bytes,
-    /// When its headers had been received.
-    pub received: Instant,
     /// Whether its caller may steer the selection, and see where it went and why.
     pub trusted: bool,
 }
@@ -71,8 +74,11 @@ pub(crate) struct Shared {
     plans: Vec<Arc<PoolPlan>>,
     pools: ArcSwap<Vec<Arc<Pool>>>,
     first_worker: FirstWorker,
+    funnel: funnel::FunnelReadings,
+    series_of_all: Once,
     ids: RequestIds,
     seed: u64,
+    trace_sample: f64,
     stopping: CancellationToken,
     /// Whoever still waits is turned away, and whoever comes.
     closing: CancellationToken,
@@ -96,10 +102,13 @@ impl Router {
             plans: pools.iter().map(|(plan, _)| Arc::clone(plan)).collect(),
             first_worker: FirstWorker::new(metrics.unknown_model_queue().clone(), closing.clone()),
             metrics,
+            funnel: funnel::FunnelReadings::start(),
+            series_of_all: Once::new(),
             pools: ArcSwap::default(),
             closing,
             ids: RequestIds::new(rand::random()),
             seed: plan.seed,
+            trace_sample: plan.trace_sample,
             stopping: CancellationToken::new(),
             streams: Streams { tasks: tasks.clone(), cut: CancellationToken::new() },
         });
@@ -113,33 +122,49 @@ impl Router {
             }
         }
         tasks.spawn(save_often(Arc::clone(&shared), stop.child_token()));
+        tasks.spawn(funnel::read_often(Arc::clone(&shared), stop.child_token()));
         tasks.close();
+        shared.tell_series("at the start");
         Ok(Self { shared, tasks, stop })
     }
 
-    /// A request whose body is still to be read; counted as cancelled if it is dropped.
-    pub fn arrival(&self, endpoint: Endpoint) -> Unread {
-        Unread::new(Arc::clone(&self.shared), endpoint)
+    /// A request whose headers have come and whose body is still to be read; counted as cancelled if it is dropped.
+    pub fn arrival(&self, endpoint: Endpoint, headers: &HeaderMap, received: Instant) -> Unread {
+        let (request_id, trail) = self.shared.begin(route_label(endpoint), headers, received);
+        Unread::new(Arc::clone(&self.shared), Arrival { endpoint, request_id, received, trail })
     }
 
     /// Serves one request. Every failure is a response too.
     pub async fn call(&self, inbound: Inbound) -> Response<RelayBody> {
-        let request_id = self.shared.ids.of(&inbound.headers);
-        match self.shared.serve(inbound, &request_id).await {
-            Ok(response) => response,
-            Err(error) => error_response(&error, &request_id),
+        let (request_id, trail) = (inbound.arrival.request_id.clone(), inbound.arrival.trail.clone());
+        match self.shared.serve(inbound).instrument(trail.span()).await {
+            Ok(response) => {
+                trail.answered(response.status());
+                response
+            }
+            Err(error) => {
+                trail.refused(&error);
+                error_response(&error, &request_id)
+            }
         }
     }
 
     /// Answers a request whose body could not be taken.
-    pub fn refuse(&self, unread: Unread, headers: &HeaderMap, error: &RouteError) -> Response<RelayBody> {
-        unread.refused(error);
-        error_response(error, &self.shared.ids.of(headers))
+    pub fn refuse(&self, unread: Unread, error: &RouteError) -> Response<RelayBody> {
+        error_response(error, &unread.refused(error).request_id)
     }
 
-    /// Counts a request to a path that is not served.
-    pub fn count_unmatched(&self) {
+    /// Counts a request to a path that is not served, which is answered with this status and code; gives its id.
+    pub fn count_unmatched(
+        &self,
+        headers: &HeaderMap,
+        status: StatusCode,
+        code: &'static str,
+    ) -> HeaderValue {
         self.shared.metrics.unknown_model().count(RouteLabel::Unmatched, RequestOutcome::Rejected);
+        let (request_id, trail) = self.shared.begin(RouteLabel::Unmatched, headers, Instant::now());
+        trail.unmatched(status, code);
+        request_id
     }
 
     /// The served models, as `GET /v1/models` lists them.
@@ -254,15 +279,21 @@ impl Shared {
         }
     }
 
-    async fn serve(
-        &self,
-        inbound: Inbound,
-        request_id: &HeaderValue,
-    ) -> Result<Response<RelayBody>, RouteError> {
-        let Inbound { endpoint, headers, body, received, trusted } = inbound;
+    /// The name of a request, and its trail.
+    fn begin(&self, endpoint: RouteLabel, headers: &HeaderMap, received: Instant) -> (HeaderValue, Trail) {
+        let (request_id, trace) = (self.ids.of(headers), TraceContext::of(headers, self.trace_sample));
+        let trail = Trail::begin(trace, &request_id, endpoint, received);
+        (request_id, trail)
+    }
+
+    async fn serve(&self, inbound: Inbound) -> Result<Response<RelayBody>, RouteError> {
+        let Inbound { arrival, headers, body, trusted } = inbound;
+        let Arrival { endpoint, request_id, received, trail } = arrival;
         let request = Arc::new(self.parse(endpoint, body)?);
+        trail.asks(request.model.as_deref(), request.stream);
         let hints = self.hints(endpoint, &headers, trusted)?;
-        let pool = self.pool_of(&request).await?;
+        let pool = trail.waits(self.pool_of(&request)).await?;
+        trail.belongs_to(pool.model().as_str());
         let started = Instant::now();
         let recorder = pool.metrics().request(shape(endpoint, &request));
         let stage = pool.stages().enter(Stage::Preprocess);
@@ -271,23 +302,26 @@ impl Shared {
             Err(error) => return Err(rejected(recorder, RouteError::bad_request(error))),
         };
         stage.passed(started.elapsed());
-        if let Err(error) = self.check_pin(&pool, &hints) {
-            return Err(rejected(recorder, error));
-        }
+        let hints = match self.bound(&pool, &request, hints) {
+            Ok(hints) => hints,
+            Err(error) => return Err(rejected(recorder, error)),
+        };
         let asked = Asked {
             request: &request,
             counting: &counting,
             prompt_lengths: &counting.prompt_lengths(),
             hints: &hints,
+            tried: &[],
         };
-        let decision = match pool.admit(&asked).await {
+        let decision = match trail.waits(pool.admit(&asked)).await {
             Ok(decision) => decision,
             Err(unplaced) => return Err(rejected(recorder, self.unplaced(&pool, unplaced))),
         };
-        let opened = Opened { request_id: request_id.to_str().unwrap_or_default(), recorder, received };
-        let attempt = pool.open(decision, &asked, opened);
-        let call = Call { request, headers, request_id: request_id.clone(), explains: trusted };
-        dispatch(attempt, &call).await
+        let name = request_id.to_str().unwrap_or_default();
+        let opened = Opened { request_id: name, recorder, received, trail };
+        let (request, request_id) = (Arc::clone(&request), request_id.clone());
+        let call = Call { request, headers, request_id, explains: trusted };
+        pool.deliver(decision, &asked, opened, call).await
     }
 
     fn hints(&self, endpoint: Endpoint, headers: &HeaderMap, trusted: bool) -> Result<Hints, RouteError> {
@@ -339,12 +373,8 @@ async fn save(shared: &Arc<Shared>) {
 }
 
 fn shape(endpoint: Endpoint, request: &ClientRequest) -> RequestShape {
-    let prompts = match &request.prompt {
-        Prompt::Chat(_) => 1,
-        Prompt::Texts { texts, .. } => texts.len(),
-        Prompt::TokenLists(lists) => lists.len(),
-    };
-    let choices = request.choices.saturating_mul(u32::try_from(prompts).unwrap_or(u32::MAX));
+    let prompts = u32::try_from(request.prompt.count()).unwrap_or(u32::MAX);
+    let choices = request.choices.saturating_mul(prompts);
     RequestShape { endpoint: route_label(endpoint), streamed: request.stream, choices }
 }
 
@@ -353,6 +383,8 @@ pub(crate) const fn route_label(endpoint: Endpoint) -> RouteLabel {
     match endpoint {
         Endpoint::ChatCompletions => RouteLabel::ChatCompletions,
         Endpoint::Completions => RouteLabel::Completions,
+        Endpoint::Responses => RouteLabel::Responses,
+        Endpoint::Messages => RouteLabel::Messages,
     }
 }
 

@@ -157,6 +157,7 @@ impl RankSource {
         if let Some(memory) = self.memory() {
             memory.close();
         }
+        self.metrics.close();
     }
 
     /// Whether, at or after a time, the source was not exact or lost all blocks: what it promised then may be stale.

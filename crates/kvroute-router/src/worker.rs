@@ -12,6 +12,7 @@ use kvroute_metrics::{Metrics, WorkerMetrics, WorkerState};
 use tokio::sync::Notify;
 
 use crate::config::WorkerConfig;
+use crate::previous_responses::MadeResponses;
 
 /// A configured worker, whether it answers or not.
 #[derive(Debug)]
@@ -22,6 +23,9 @@ pub(crate) struct Worker {
     is_member: AtomicBool,
     problem: ArcSwap<String>,
     metrics: WorkerMetrics,
+    responses: MadeResponses,
+    /// Whether it refused to be asked for usage in a stream.
+    refuses_stream_options: AtomicBool,
     /// Woken when somebody saw that the worker does not answer.
     pub(crate) doubt: Notify,
 }
@@ -39,6 +43,8 @@ impl Worker {
             state: AtomicU8::new(WorkerState::Starting as u8),
             is_member: AtomicBool::new(false),
             problem: ArcSwap::from_pointee("not asked yet".to_owned()),
+            responses: MadeResponses::default(),
+            refuses_stream_options: AtomicBool::new(false),
             doubt: Notify::new(),
         }
     }
@@ -69,8 +75,9 @@ impl Worker {
         self.is_member.load(Ordering::Acquire)
     }
 
-    /// It has joined a pool, or is about to leave it.
+    /// It has joined a pool, or is about to leave it. What joins may be another program than what left.
     pub(crate) fn set_member(&self, is_member: bool) {
+        self.refuses_stream_options.store(false, Ordering::Relaxed);
         self.is_member.store(is_member, Ordering::Release);
     }
 
@@ -89,6 +96,29 @@ impl Worker {
         self.problem.store(Arc::new(problem.into()));
         self.metrics.set_state(state);
         self.state.swap(state as u8, Ordering::AcqRel) != state as u8
+    }
+
+    /// The responses that it made.
+    pub(crate) const fn responses(&self) -> &MadeResponses {
+        &self.responses
+    }
+
+    /// Whether a stream may be asked for usage: as long as it has not refused.
+    pub(crate) fn takes_stream_options(&self) -> bool {
+        !self.refuses_stream_options.load(Ordering::Relaxed)
+    }
+
+    /// It took a stream only without the question for usage. It is not asked again, which is said once.
+    pub(crate) fn refuses_stream_options(&self) {
+        if self.refuses_stream_options.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        tracing::warn!(
+            worker = %self.id,
+            remedy = "upgrade the engine to a release that takes stream_options.include_usage",
+            lost = "reports of reused tokens for streams whose client does not ask for usage itself",
+            "worker refuses stream_options.include_usage: it is not sent any more"
+        );
     }
 
     /// A request found it unreachable: no further request goes there until it has answered again.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kvroute_core::{BlockSize, CachedTokens, RankKey, RankSlot, Tokens, WorkerLoad};
+use kvroute_core::{BlockSize, CachedTokens, Exclusion, RankKey, RankSlot, Tokens, WorkerLoad};
 
 use crate::CostWeights;
 
@@ -62,19 +62,6 @@ pub struct Candidate {
     pub excluded: Option<Exclusion>,
 }
 
-/// Why a rank that could serve the model must not get this attempt. Of several reasons the first in this order counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Exclusion {
-    /// The caller named another rank, or none where one must be named.
-    Pinned,
-    /// The request's session belongs to another rank.
-    Affinity,
-    /// Not started yet, or not answering.
-    Unhealthy,
-    /// Does not serve the adapter that the request names.
-    Adapter,
-}
-
 // === impl AffinityKey ===
 
 impl AffinityKey {
@@ -100,19 +87,5 @@ impl Candidate {
     /// Excludes it, for this reason unless one that it has already comes first.
     pub fn exclude(&mut self, reason: Exclusion) {
         self.excluded = Some(self.excluded.map_or(reason, |known| known.min(reason)));
-    }
-}
-
-// === impl Exclusion ===
-
-impl Exclusion {
-    /// The label value.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pinned => "pinned",
-            Self::Affinity => "affinity",
-            Self::Unhealthy => "unhealthy",
-            Self::Adapter => "adapter",
-        }
     }
 }

@@ -9,13 +9,15 @@
 mod candidate;
 mod cost;
 mod load_book;
+mod passed_over;
 pub mod policy;
 mod selector;
 mod waiting_line;
 mod weights;
 
-pub use candidate::{Affinity, AffinityKey, Candidate, Exclusion, RequestShape};
+pub use candidate::{Affinity, AffinityKey, Candidate, RequestShape};
 pub use cost::{Cost, CostTerms, WeightedBlocks};
+pub use kvroute_core::Exclusion;
 pub use load_book::{BookedPrompt, Booking, LoadBook, RecentView};
 pub use policy::{Bound, NoCandidate, Pick, PickReason, Policy, PolicyOptions, Refusal, UnknownPolicy};
 pub use selector::{Decided, ForeignLoad, Nobody, Question, RankView, Selector};

@@ -21,7 +21,7 @@ mod unseen;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use kvroute_core::{AttemptId, BlockSize, RankSlot, SequenceHash, Tokens, WorkerLoad};
+use kvroute_core::{AttemptId, BlockSize, RankSlot, SequenceHash, Tokens, TokensPerSecond, WorkerLoad};
 
 use crate::Candidate;
 use attempt::BookedAttempt;
@@ -158,7 +158,7 @@ impl LoadBook {
     }
 
     /// Prompt tokens that the rank computes a second, as its streams showed; `None` before they showed enough.
-    pub fn prefill_speed(&self, slot: RankSlot) -> Option<f64> {
+    pub fn prefill_speed(&self, slot: RankSlot) -> Option<TokensPerSecond> {
         self.ranks.get(slot.index())?.prefill_speed()
     }
 

@@ -10,9 +10,11 @@ use std::time::Duration;
 use rand::RngCore;
 
 use kvroute_core::{
-    AttemptId, BlockSize, Blocks, CachedTokens, HashedPrompts, RankKey, RankSlot, Tokens, WorkerLoad,
+    AttemptId, BlockSize, Blocks, CachedTokens, HashedPrompts, PlacementReason, RankKey, RankSlot, Tokens,
+    TokensPerSecond, WorkerLoad,
 };
 
+use crate::passed_over::Weighed;
 use crate::{
     Affinity, BookedPrompt, Booking, Candidate, Cost, CostWeights, Exclusion, LoadBook, NoCandidate, Pick,
     PickReason, Policy, Refusal, RequestShape,
@@ -33,6 +35,8 @@ pub struct Selector {
     costs: Vec<Option<Cost>>,
     /// Leading blocks of the prompt that are expected, by slot.
     expected: Vec<u32>,
+    /// What was asked last.
+    asked: Option<RequestShape>,
 }
 
 /// A policy that is asked beside the live one and obeyed by nobody.
@@ -128,6 +132,7 @@ impl Selector {
             narrowed: Vec::new(),
             costs: Vec::new(),
             expected: Vec::new(),
+            asked: None,
         }
     }
 
@@ -179,6 +184,21 @@ impl Selector {
         &self.costs
     }
 
+    /// Why the last decision or advice picked a rank with a shorter cached prefix than the longest that it could have
+    /// picked. `cached` and `picked` are those of its question and of its answer; `None` where nothing was given up.
+    pub fn given_up_for(&self, cached: &[CachedTokens], picked: usize) -> Option<PlacementReason> {
+        let choice = self.candidates.iter().zip(cached).filter(|(candidate, _)| candidate.is_eligible());
+        let best = choice.map(|(_, cached)| cached.total()).max()?;
+        if cached.get(picked)?.total() >= best {
+            return None;
+        }
+        if !self.live.uses_index() {
+            return Some(PlacementReason::Policy);
+        }
+        let (request, candidates) = (self.asked.as_ref()?, &self.candidates[..]);
+        Some(Weighed { request, candidates, cached, best }.reason())
+    }
+
     /// Name of each shadow and the position of what it would have picked in the last decision or advice.
     pub fn shadow_picks(&self) -> impl Iterator<Item = (&'static str, Option<usize>)> {
         self.shadows.iter().map(|shadow| (shadow.policy.name(), shadow.picked))
@@ -192,6 +212,11 @@ impl Selector {
     /// The load of all ranks.
     pub fn book_mut(&mut self) -> &mut LoadBook {
         &mut self.book
+    }
+
+    /// Prompt tokens that a rank computes a second, as its streams showed; `None` before they showed enough.
+    pub fn prefill_speed(&self, slot: RankSlot) -> Option<TokensPerSecond> {
+        self.book.prefill_speed(slot)
     }
 
     /// Load of a rank.

@@ -2,6 +2,7 @@
 
 mod advice;
 mod decisions;
+mod funnel;
 
 use std::sync::Arc;
 
@@ -11,7 +12,9 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use kvroute_openai::ErrorBody;
 use kvroute_router::{RouteError, Router as KvRouter};
+use tokio::task::spawn_blocking;
 
 use crate::{json, not_served};
 
@@ -31,6 +34,7 @@ pub(crate) fn app(state: AdminPlane) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/api/workers", get(workers))
+        .route("/api/funnel", get(funnel::read))
         .route("/api/decisions", get(decisions::list))
         .route("/api/decisions/{id}", get(decisions::one))
         .route("/api/route", post(advice::route))
@@ -40,8 +44,9 @@ pub(crate) fn app(state: AdminPlane) -> Router {
         .with_state(state)
 }
 
+/// Of a large fleet that takes longer than a request may be held up.
 async fn metrics(State(plane): State<AdminPlane>) -> Response {
-    ([(CONTENT_TYPE, EXPOSITION)], plane.router.metrics().render()).into_response()
+    aside(move || ([(CONTENT_TYPE, EXPOSITION)], plane.router.metrics().render()).into_response()).await
 }
 
 async fn workers(State(plane): State<AdminPlane>) -> Response {
@@ -50,6 +55,14 @@ async fn workers(State(plane): State<AdminPlane>) -> Response {
 
 async fn health() -> Response {
     json::response(StatusCode::OK, &serde_json::json!({"status": "live"}))
+}
+
+/// Work that would hold up the requests whose thread it takes.
+async fn aside(work: impl FnOnce() -> Response + Send + 'static) -> Response {
+    spawn_blocking(work).await.unwrap_or_else(|error| {
+        let body = ErrorBody::new("server_error", format!("the answer could not be made: {error}"));
+        json::error(StatusCode::INTERNAL_SERVER_ERROR, &body)
+    })
 }
 
 fn failed(error: &RouteError) -> Response {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use axum::{Router, body::Body};
@@ -62,14 +62,22 @@ async fn live() -> Response {
     json::response(StatusCode::OK, &serde_json::json!({"status": "live"}))
 }
 
-async fn unknown_path(State(plane): State<DataPlane>, method: Method, uri: Uri) -> Response {
-    plane.router.count_unmatched();
-    not_served::unknown_path(method, uri).await
+async fn unknown_path(
+    State(plane): State<DataPlane>,
+    headers: HeaderMap,
+    method: Method,
+    uri: Uri,
+) -> Response {
+    plane.unmatched(&headers, not_served::PATH_NOT_FOUND, not_served::unknown_path(method, uri).await)
 }
 
-async fn wrong_method(State(plane): State<DataPlane>, method: Method, uri: Uri) -> Response {
-    plane.router.count_unmatched();
-    not_served::wrong_method(method, uri).await
+async fn wrong_method(
+    State(plane): State<DataPlane>,
+    headers: HeaderMap,
+    method: Method,
+    uri: Uri,
+) -> Response {
+    plane.unmatched(&headers, not_served::METHOD_NOT_ALLOWED, not_served::wrong_method(method, uri).await)
 }
 
 // === impl DataPlane ===
@@ -78,15 +86,21 @@ impl DataPlane {
     async fn infer(&self, endpoint: Endpoint, request: Request) -> Response {
         let received = Instant::now();
         let (head, body) = request.into_parts();
-        let unread = self.router.arrival(endpoint);
+        let unread = self.router.arrival(endpoint, &head.headers, received);
         match body::read(body, self.max_body).await {
             Ok(body) => {
-                unread.read();
                 let trusted = head.extensions.get::<TrustedPeer>().is_some();
-                self.route(Inbound { endpoint, headers: head.headers, body, received, trusted }).await
+                self.route(Inbound { arrival: unread.read(), headers: head.headers, body, trusted }).await
             }
-            Err(error) => self.router.refuse(unread, &head.headers, &error).map(Body::new),
+            Err(error) => self.router.refuse(unread, &error).map(Body::new),
         }
+    }
+
+    /// Counts a request for what is not served, and names it in its answer.
+    fn unmatched(&self, headers: &HeaderMap, code: &'static str, mut answer: Response) -> Response {
+        let request_id = self.router.count_unmatched(headers, answer.status(), code);
+        answer.headers_mut().insert("x-request-id", request_id);
+        answer
     }
 
     async fn route(&self, inbound: Inbound) -> Response {

@@ -6,16 +6,22 @@ use kvroute_openai::ErrorBody;
 
 use crate::json;
 
+/// Code of the answer where there is no such path.
+pub(crate) const PATH_NOT_FOUND: &str = "path_not_found";
+
+/// Code of the answer where the path exists, with another method.
+pub(crate) const METHOD_NOT_ALLOWED: &str = "method_not_allowed";
+
 /// 404: no such path.
 pub(crate) async fn unknown_path(method: Method, uri: Uri) -> Response {
     let message = format!("{method} {} is not served here", uri.path());
-    refused(StatusCode::NOT_FOUND, message, "path_not_found")
+    refused(StatusCode::NOT_FOUND, message, PATH_NOT_FOUND)
 }
 
 /// 405: the path exists, with another method.
 pub(crate) async fn wrong_method(method: Method, uri: Uri) -> Response {
     let message = format!("{} does not accept {method}", uri.path());
-    refused(StatusCode::METHOD_NOT_ALLOWED, message, "method_not_allowed")
+    refused(StatusCode::METHOD_NOT_ALLOWED, message, METHOD_NOT_ALLOWED)
 }
 
 fn refused(status: StatusCode, message: String, code: &'static str) -> Response {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use crate::misreport::{OddReport, PrivateReport};
 use crate::mix::fold;
 use crate::unseen::Unseen;
 
@@ -34,6 +35,14 @@ pub struct Faults {
     pub no_report: bool,
     /// Added to the prompt tokens that usage tells, never below 0.
     pub prompt_tokens_offset: i64,
+    /// How answers misreport what they reused: each odd one in one of these ways. Empty: none does.
+    pub odd_reports: Vec<OddReport>,
+    /// Of a hundred answers so many (0 to 100) are odd, chosen by the number of the answer; absent: all of them.
+    pub odd_report_percent: Option<u8>,
+    /// Adds the private report `engine_data`, with members that nobody knows; in streams at this place.
+    pub engine_data: Option<PrivateReport>,
+    /// Refuses streams that have `stream_options`, as an engine does that does not know the field.
+    pub refuse_stream_options: bool,
     /// Of a hundred event messages so many (0 to 100) are not sent; they have their numbers, and replay has them.
     pub lose_events_percent: u8,
     /// Answers no replay request.
@@ -72,6 +81,7 @@ pub(crate) struct FaultBoard {
     switches: Mutex<Faults>,
     seed: u64,
     draws: AtomicU64,
+    answers: AtomicU64,
     pub(crate) unseen: Unseen,
 }
 
@@ -84,11 +94,14 @@ impl Faults {
             let problem = format!("refuse_status is {status}; give an error status from 400 to 599");
             return Err(InvalidFaults(problem));
         }
-        if self.lose_events_percent > 100 {
-            let percent = self.lose_events_percent;
-            return Err(InvalidFaults(format!("lose_events_percent is {percent}; give 0 to 100")));
+        let percents = [
+            ("lose_events_percent", self.lose_events_percent),
+            ("odd_report_percent", self.odd_report_percent.unwrap_or_default()),
+        ];
+        match percents.into_iter().find(|(_, percent)| *percent > 100) {
+            Some((name, percent)) => Err(InvalidFaults(format!("{name} is {percent}; give 0 to 100"))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Waits as long as the switches ask for, which may be for ever.
@@ -105,7 +118,7 @@ impl Faults {
 // === impl FaultBoard ===
 
 impl FaultBoard {
-    /// A board with these switches. Equal seeds lose the same messages.
+    /// A board with these switches. Equal seeds lose the same messages and misreport in the same answers.
     pub(crate) fn new(mut switches: Faults, seed: u64) -> Self {
         switches.once = None;
         Self { switches: Mutex::new(switches), seed, ..Self::default() }
@@ -114,6 +127,14 @@ impl FaultBoard {
     /// The switches as they are now.
     pub(crate) fn switches(&self) -> Faults {
         self.switches.lock().clone()
+    }
+
+    /// How the next answer misreports; a draw for each.
+    pub(crate) fn misreport(&self, switches: &Faults) -> Option<OddReport> {
+        let percent = u64::from(switches.odd_report_percent.unwrap_or(100));
+        let draw = fold(self.seed, self.answers.fetch_add(1, Ordering::Relaxed));
+        let kinds = (draw % 100 < percent).then_some(&switches.odd_reports)?;
+        kinds.get((draw / 100) as usize % kinds.len().max(1)).copied()
     }
 
     /// Replaces all switches. Gives back what is to happen once.

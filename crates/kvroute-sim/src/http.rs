@@ -1,6 +1,7 @@
 //! The HTTP surface: vLLM's routes as far as they are simulated, and two of the simulation's own (`/stats`,
 //! `/faults`).
 
+mod conversation;
 mod error;
 mod generate;
 mod info;
@@ -23,6 +24,7 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{get, post};
 
+use self::conversation::ResponseStore;
 use crate::config::SimConfig;
 use crate::control::Controls;
 use crate::encoder::PromptEncoder;
@@ -49,6 +51,7 @@ pub(crate) struct App {
     pub(crate) config: SimConfig,
     pub(crate) sources: Vec<EventSource>,
     pub(crate) controls: Controls,
+    responses: ResponseStore,
     started: SystemTime,
     next_request: AtomicU64,
 }
@@ -64,6 +67,7 @@ impl App {
             config: blueprint.config.clone(),
             sources: process.sources.clone(),
             controls,
+            responses: ResponseStore::default(),
             started: SystemTime::now(),
             next_request: AtomicU64::new(0),
         }
@@ -81,6 +85,8 @@ impl App {
         Router::new()
             .route("/v1/chat/completions", post(generate::chat))
             .route("/v1/completions", post(generate::completions))
+            .route("/v1/responses", post(generate::responses))
+            .route("/v1/messages", post(generate::messages))
             .route("/v1/models", get(info::models))
             .route("/health", get(info::health))
             .route("/version", get(info::version))

@@ -20,6 +20,7 @@ mod engine;
 mod events;
 mod faults;
 mod http;
+mod misreport;
 mod mix;
 mod process;
 mod runner;
@@ -34,6 +35,7 @@ pub use config::{EventEndpoint, Flavour, InvalidEventEndpoint, SimConfig, Unsupp
 pub use encoder::PromptEncoder;
 pub use engine::{SimEngine, StartError};
 pub use faults::{Faults, Incident, InvalidFaults};
+pub use misreport::{OddReport, PrivateReport};
 pub use stats::EngineStats;
 pub use tokenizer::TokenizerEncoder;
 pub use unseen::UnseenPeriod;

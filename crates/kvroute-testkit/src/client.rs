@@ -64,7 +64,17 @@ impl Client {
 
     /// `POST` of JSON; the body is left to the caller, who may read a part of it and drop the rest.
     pub async fn open(&self, url: &str, body: &Value) -> http::Response<Incoming> {
-        self.send(Method::POST, url, &[], Bytes::from(body.to_string())).await
+        self.open_with(url, &[], body).await
+    }
+
+    /// The same with further headers.
+    pub async fn open_with(
+        &self,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> http::Response<Incoming> {
+        self.send(Method::POST, url, headers, Bytes::from(body.to_string())).await
     }
 
     /// Scrapes an admin plane.

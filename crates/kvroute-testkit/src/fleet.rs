@@ -11,7 +11,10 @@ use kvroute_server::{ServeConfig, Server};
 use kvroute_sim::{SimConfig, SimEngine, TokenizerEncoder};
 use serde_json::Value;
 
-use crate::{Client, Exposition};
+use crate::{Client, Exposition, Ledger};
+
+/// A router with nothing in flight gives every loss its reason within a few seconds.
+const COMES_TO_REST_WITHIN: Duration = Duration::from_secs(60);
 
 /// A router and its engines.
 #[derive(Debug)]
@@ -48,7 +51,7 @@ pub fn server_config(urls: &[String], policy: &str) -> ServeConfig {
         max_body: 1 << 20,
         drain: Duration::from_secs(5),
         metrics: MetricsOptions::default(),
-        router: RouterConfig { pools: vec![pool], seed: 7 },
+        router: RouterConfig { pools: vec![pool], seed: 7, trace_sample: 1.0 },
     }
 }
 
@@ -114,15 +117,22 @@ impl Fleet {
         self.client.scrape(&self.admin("")).await
     }
 
-    /// Waits until as many attempts were closed as were started and every lost token has its reason, then scrapes.
+    /// Waits until nothing is in flight and the books close, then gives the scrape that showed it. Fails with what does not
+    /// close if that never comes; workers may have left.
     pub async fn at_rest(&self) -> Exposition {
-        let settled = |text: &str| {
-            let scrape = Exposition::parse(text);
-            let started = scrape.count("dynamo_component_router_requests_started_total", &[]);
-            started == scrape.count("kvroute_attempts_total", &[]) && delivery_closes(&scrape)
+        let mut last = Vec::new();
+        let rested = async {
+            loop {
+                let scrape = self.scrape().await;
+                last = Ledger::after_departures(&scrape).faults();
+                if last.is_empty() {
+                    return scrape;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         };
-        let answer = self.client.until(&self.admin("/metrics"), |answer| settled(&answer.text())).await;
-        Exposition::parse(&answer.text())
+        let rested = tokio::time::timeout(COMES_TO_REST_WITHIN, rested).await;
+        rested.unwrap_or_else(|_| panic!("the router never comes to rest:\n{}", last.join("\n")))
     }
 
     /// Ends router and engines.
@@ -149,15 +159,4 @@ impl Fleet {
 fn is_followed(rank: &Value) -> bool {
     let state = &rank["source_state"];
     state.is_null() || state == "exact" || state == "remembered"
-}
-
-/// Whether every token that was predicted and not reported has its reason.
-fn delivery_closes(scrape: &Exposition) -> bool {
-    let sum = |name: &str, labels: &[(&str, &str)]| scrape.sum(name, labels).unwrap_or_default();
-    let delivery = [("stage", "delivery")];
-    let predicted = sum("kvroute_router_reuse_compared_predicted_tokens_total", &[]);
-    let surplus = sum("kvroute_router_reuse_surplus_tokens_total", &delivery);
-    let reported = sum("kvroute_router_reuse_compared_reported_tokens_total", &[]);
-    let lost = sum("kvroute_router_reuse_lost_tokens_total", &delivery);
-    predicted + surplus == reported + lost
 }

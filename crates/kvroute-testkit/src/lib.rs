@@ -1,5 +1,5 @@
 //! What tests need to run real parts: engines and a router in this process or as processes of their own, a plain
-//! HTTP client, assertions on scraped metrics, and what was logged.
+//! HTTP client, the books of a scrape, and what was logged.
 //!
 //! Failing here is a panic with a message: this crate is only ever used by tests.
 
@@ -9,11 +9,15 @@
 mod client;
 mod exposition;
 mod fleet;
+mod ledger;
 mod log;
+mod plain_worker;
 mod process;
 
 pub use client::{Answer, Client};
 pub use exposition::Exposition;
 pub use fleet::{Fleet, demo_tokenizer_folder, engine, server_config};
+pub use ledger::Ledger;
 pub use log::{CapturedLog, LogEntry};
+pub use plain_worker::{PlainAnswer, PlainWorker};
 pub use process::RunningProcess;

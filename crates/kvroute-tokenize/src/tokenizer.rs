@@ -55,6 +55,9 @@ impl PromptTokenizer {
                 texts.iter().map(|text| self.encode_segment(text, *add_special_tokens)).collect()
             }
             Prompt::TokenLists(lists) => Ok(lists.clone()),
+            Prompt::Foreign(_) => {
+                Err(EncodeError::template("no template is known for this api's conversations"))
+            }
         }
     }
 

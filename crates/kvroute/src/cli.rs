@@ -6,6 +6,7 @@ use crate::commands::check::CheckFlags;
 use crate::commands::completions::CompletionsFlags;
 use crate::commands::engine::EngineFlags;
 use crate::commands::explain::ExplainFlags;
+use crate::commands::metrics::MetricsFlags;
 use crate::config::ServeFlags;
 use crate::demo::DemoFlags;
 
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Explain(ExplainFlags),
     /// Tell what is wrong with a configuration file
     Check(CheckFlags),
+    /// Print every metric, dashboards or alert rules
+    Metrics(MetricsFlags),
     /// Print a shell completion script
     Completions(CompletionsFlags),
 }
@@ -44,7 +47,9 @@ impl Command {
     pub(crate) const fn default_log(&self) -> &'static str {
         match self {
             Self::Serve(_) | Self::Engine(_) => "info",
-            Self::Demo(_) | Self::Explain(_) | Self::Check(_) | Self::Completions(_) => "warn",
+            Self::Demo(_) | Self::Explain(_) | Self::Check(_) | Self::Metrics(_) | Self::Completions(_) => {
+                "warn"
+            }
         }
     }
 }

@@ -4,4 +4,5 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod engine;
 pub(crate) mod explain;
+pub(crate) mod metrics;
 pub(crate) mod serve;

@@ -3,7 +3,7 @@
 //! One table, [`settings`], names every key with its type, default, documentation and flag. Parsing, environment
 //! names, hints for misspelt keys, the flags of `serve` and `docs/configuration.md` all follow from it, so a new
 //! setting is one row and cannot be forgotten in one of those places. Sources are layered before anything is
-//! resolved: file < `DYN_…` < `KVROUTE_…` < flag. Nothing here binds a port or reads more than the file.
+//! resolved: file < `DYN_…`, `OTEL_…` < `KVROUTE_…` < flag. Nothing here binds a port or reads more than the file.
 
 #[cfg(test)]
 mod document;
@@ -18,6 +18,7 @@ mod raw;
 mod resolve;
 mod setting;
 mod settings;
+mod telemetry;
 mod value;
 
 use std::path::Path;
@@ -26,7 +27,8 @@ use kvroute_server::ServeConfig;
 
 pub(crate) use flags::ServeFlags;
 pub(crate) use problem::ConfigError;
-pub(crate) use value::parse_duration;
+pub(crate) use telemetry::Telemetry;
+pub(crate) use value::{LogFormat, TRACES_PATH, parse_duration};
 
 use problem::Problem;
 use raw::{Origin, RawConfig};
@@ -35,6 +37,7 @@ use raw::{Origin, RawConfig};
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) config: ServeConfig,
+    pub(crate) telemetry: Telemetry,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -50,8 +53,8 @@ pub(crate) fn load(
     add_workers(&mut raw, &flags.workers)?;
     let warnings = env::apply(environment, &mut raw)?;
     flags::apply(flags, &mut raw)?;
-    let config = resolve::resolve(&raw)?;
-    Ok(Loaded { config, warnings })
+    let (config, telemetry) = (resolve::resolve(&raw)?, telemetry::resolve(&raw)?);
+    Ok(Loaded { config, telemetry, warnings })
 }
 
 /// The environment of this process. A variable of this program that is not Unicode is refused, others are left out.

@@ -11,6 +11,7 @@ mod flags;
 mod fleet;
 mod funnel;
 mod json;
+mod losses;
 mod outcome;
 mod pace;
 mod plan;
@@ -92,9 +93,7 @@ fn print(flags: &DemoFlags, plan: &Plan, outcomes: &[Outcome]) -> Result<(), Fai
     let text = if flags.json {
         json::render(plan, outcomes).map_err(|error| cannot_print(&error))?
     } else {
-        let mut text = table::render(outcomes);
-        text.extend(table::saving(outcomes).map(|line| format!("\n{line}\n")));
-        text
+        table::render(outcomes) + &table::summary(outcomes)
     };
     output::result(&text).map_err(|error| cannot_print(&error))
 }

@@ -60,7 +60,7 @@ pub(crate) async fn collect(body: Incoming) -> Result<Bytes, String> {
 }
 
 /// The client's errors name only the step that failed; the reason is among their causes.
-fn with_causes(error: &dyn Error) -> String {
+pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -1,32 +1,80 @@
 //! Logs go to standard error, so that results on standard output can be piped. No log names a prompt's text.
 
+mod fields;
+
 use std::io::IsTerminal;
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt;
+use kvroute_router::ACCESS;
+use tracing_subscriber::filter::Directive;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, fmt, registry};
 
+use self::fields::LineFields;
+use crate::config::LogFormat;
+use crate::export::SpanLayer;
 use crate::failure::Failure;
 
-/// Starts logging by the flag, else by `RUST_LOG`, else by the command's own default.
-pub(crate) fn start(flag: Option<&str>, default: &str) -> Result<(), Failure> {
-    let (source, filter) = match (flag, std::env::var("RUST_LOG")) {
-        (Some(filter), _) => ("--log", filter.to_owned()),
-        (None, Ok(filter)) if !filter.is_empty() => ("RUST_LOG", filter),
-        (None, _) => ("default", default.to_owned()),
-    };
-    let unusable = |error| {
-        Failure::Usage(format!(
-            "{source} {filter:?} is no log filter: {error}; try info or kvroute_router=debug"
-        ))
-    };
-    let filter = EnvFilter::builder().parse(&filter).map_err(unusable)?;
-    let stderr_is_terminal = std::io::stderr().is_terminal();
-    fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(stderr_is_terminal)
-        .finish()
-        .try_init()
-        .map_err(|error| Failure::while_doing("logging cannot be started", error))
+/// What is written, and how.
+#[derive(Debug)]
+pub(crate) struct Log<'a> {
+    /// The filter that was typed.
+    pub(crate) flag: Option<&'a str>,
+    /// The filter where neither a flag nor `RUST_LOG` names one.
+    pub(crate) default: &'a str,
+    pub(crate) format: LogFormat,
+    /// Whether requests leave lines, if the filter lets them through.
+    pub(crate) access: bool,
+}
+
+// === impl Log ===
+
+impl<'a> Log<'a> {
+    /// The log of a command that is no service.
+    pub(crate) const fn of_tool(flag: Option<&'a str>, default: &'a str) -> Self {
+        Self { flag, default, format: LogFormat::Text, access: true }
+    }
+
+    /// Starts it, and hands spans to `spans`.
+    pub(crate) fn start(&self, spans: Option<SpanLayer>) -> Result<(), Failure> {
+        registry()
+            .with(self.lines()?)
+            .with(spans.map(SpanLayer::filtered))
+            .try_init()
+            .map_err(|error| Failure::while_doing("logging cannot be started", error))
+    }
+
+    fn lines(&self) -> Result<Box<dyn Layer<Registry> + Send + Sync>, Failure> {
+        let lines = fmt::layer().with_writer(std::io::stderr);
+        Ok(match self.format {
+            LogFormat::Text => {
+                let lines = lines.fmt_fields(LineFields).with_ansi(std::io::stderr().is_terminal());
+                lines.with_filter(self.filter()?).boxed()
+            }
+            LogFormat::Json => {
+                let lines = lines.json().flatten_event(true).with_span_list(false);
+                lines.with_filter(self.filter()?).boxed()
+            }
+        })
+    }
+
+    /// The flag, else `RUST_LOG`, else the command's own default.
+    fn filter(&self) -> Result<EnvFilter, Failure> {
+        let (source, text) = match (self.flag, std::env::var("RUST_LOG")) {
+            (Some(text), _) => ("--log", text.to_owned()),
+            (None, Ok(text)) if !text.is_empty() => ("RUST_LOG", text),
+            (None, _) => ("default", self.default.to_owned()),
+        };
+        let unusable = |error: &dyn std::fmt::Display| {
+            Failure::Usage(format!(
+                "{source} {text:?} is no log filter: {error}; try info or kvroute_router=debug"
+            ))
+        };
+        let filter = EnvFilter::builder().parse(&text).map_err(|error| unusable(&error))?;
+        if self.access {
+            return Ok(filter);
+        }
+        let without: Directive = format!("{ACCESS}=off").parse().map_err(|error| unusable(&error))?;
+        Ok(filter.add_directive(without))
+    }
 }

@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod config;
 mod demo;
+mod export;
 mod failure;
 mod http_client;
 mod logging;
@@ -24,6 +25,7 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
+use crate::logging::Log;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -37,13 +39,18 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
-    logging::start(cli.log.as_deref(), cli.command.default_log())?;
+    let (flag, default) = (cli.log.as_deref(), cli.command.default_log());
+    if !matches!(cli.command, Command::Serve(_)) {
+        Log::of_tool(flag, default).start(None)?;
+    }
     match cli.command {
-        Command::Serve(flags) => runtime::block_on(commands::serve::run(flags)),
+        // Its log is configured, so it starts it itself.
+        Command::Serve(flags) => runtime::block_on(commands::serve::run(flags, flag, default)),
         Command::Demo(flags) => runtime::block_on(demo::run(flags)),
         Command::Engine(flags) => runtime::block_on(commands::engine::run(flags)),
         Command::Explain(flags) => runtime::block_on(commands::explain::run(flags)),
         Command::Check(flags) => commands::check::run(&flags),
+        Command::Metrics(flags) => commands::metrics::run(&flags),
         Command::Completions(flags) => commands::completions::run(&flags),
     }
 }

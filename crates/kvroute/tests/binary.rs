@@ -8,6 +8,7 @@ mod binary {
     mod engine;
     mod explain;
     mod help;
+    mod metrics;
     mod process;
     mod serve;
 }

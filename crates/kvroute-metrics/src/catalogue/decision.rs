@@ -12,7 +12,9 @@ pub(crate) const DECISIONS: Row = Row {
     buckets: &[],
     unit: "decisions",
     help: "Decisions by why this worker",
+    population: "every booked decision; advisory ones, which book nothing, are in none of these families",
     moves: "at selection",
+    zero: "0: never picked for this reason; every reason that the policy can give exists from the pool's start",
     act: "tells whether the policy decides or chance among equals does",
     differs: "",
 };
@@ -24,7 +26,9 @@ pub(crate) const DECISIONS_RECORDED: Row = Row {
     buckets: &[],
     unit: "decisions",
     help: "Decisions that were kept for whoever asks why, until newer ones push them out",
+    population: "booked decisions that became an attempt",
     moves: "at selection",
+    zero: "0: no decision was kept; exists from the pool's start",
     act: "zero while requests flow: decisions.sample is 0",
     differs: "",
 };
@@ -36,7 +40,9 @@ pub(crate) const DECISIONS_UNRECORDED: Row = Row {
     buckets: &[],
     unit: "decisions",
     help: "Decisions that nobody can ask about: outside the sampled share, or above the rate that is kept",
+    population: "booked decisions that became an attempt",
     moves: "at selection; recorded and unrecorded together are all decisions",
+    zero: "0: every decision was kept; exists from the pool's start",
     act: "rising with decisions.sample at 1: more decisions a second than are kept",
     differs: "",
 };
@@ -48,7 +54,9 @@ pub(crate) const HIT_RATE: Row = Row {
     buckets: buckets::SHARES,
     unit: "share",
     help: "Tier-weighted cached blocks on the picked worker by the blocks of the prompt",
+    population: "booked decisions of all models with an index view",
     moves: "at selection by an index; not for query-only selections nor for the decode leg",
+    zero: "no sample: no decision asked an index yet; never absent",
     act: "a mean of ratios: for shares of tokens use the funnel's counters",
     differs: "never sampled by query-only selections, nor a second time by the decode leg",
 };
@@ -60,7 +68,10 @@ pub(crate) const NON_MAX_OVERLAP: Row = Row {
     buckets: &[],
     unit: "selections",
     help: "Selections of a worker with less weighted overlap than another eligible one",
+    population: "the decisions of the hit rate",
     moves: "at selection by an index",
+    zero: "0: every pick had the most overlap there was; both worker types always exist, whether or not there are \
+           such workers",
     act: "rising with load is normal: the policy trades cache for queues",
     differs: "counted in every pool, not in prefill pools only",
 };
@@ -72,7 +83,9 @@ pub(crate) const OVERLAP_BLOCKS_LOST: Row = Row {
     buckets: buckets::BLOCKS_LOST,
     unit: "weighted blocks",
     help: "Weighted overlap that such a selection gave away",
+    population: "the selections that non_max_overlap_selections_total counts",
     moves: "with non_max_overlap_selections_total",
+    zero: "no sample: nothing was given away; both worker types always exist",
     act: "large: look at the cost weights of the pool",
     differs: "counted in every pool, not in prefill pools only",
 };
@@ -84,7 +97,9 @@ pub(crate) const BLOCK_HASHING_MS: Row = Row {
     buckets: buckets::HASHING_MS,
     unit: "milliseconds",
     help: "Time a decision spent hashing the prompt's blocks",
+    population: "booked decisions of all models that asked an index",
     moves: "at selection by an index",
+    zero: "no sample: no decision asked an index yet; never absent",
     act: "grows with the prompt only",
     differs: "",
 };
@@ -96,7 +111,9 @@ pub(crate) const SEQUENCE_HASHING_MS: Row = Row {
     buckets: buckets::HASHING_MS,
     unit: "milliseconds",
     help: "Time a decision spent chaining the block hashes",
+    population: "booked decisions of all models that asked an index",
     moves: "at selection by an index",
+    zero: "no sample: no decision asked an index yet; never absent",
     act: "grows with the prompt only",
     differs: "",
 };
@@ -108,7 +125,9 @@ pub(crate) const FIND_MATCHES_MS: Row = Row {
     buckets: buckets::DECISION_MS,
     unit: "milliseconds",
     help: "Time a decision spent looking up cached prefixes",
+    population: "booked decisions of all models that asked an index",
     moves: "at selection by an index",
+    zero: "no sample: no decision asked an index yet; never absent",
     act: "grows with the prompt and the number of worker ranks",
     differs: "",
 };
@@ -120,7 +139,9 @@ pub(crate) const SCHEDULING_MS: Row = Row {
     buckets: buckets::DECISION_MS,
     unit: "milliseconds",
     help: "Time a decision spent on costs, the pick and the booking",
+    population: "every booked decision of all models",
     moves: "at selection",
+    zero: "no sample: nothing was decided yet; never absent",
     act: "grows with the number of worker ranks",
     differs: "without the time that a request waits in a queue",
 };
@@ -132,7 +153,9 @@ pub(crate) const DECISION_MS: Row = Row {
     buckets: buckets::DECISION_MS,
     unit: "milliseconds",
     help: "Time of a whole decision, from token ids to a booked worker",
+    population: "every booked decision of all models",
     moves: "at selection",
+    zero: "no sample: nothing was decided yet; never absent",
     act: "above a millisecond: the router's machine is short of processors",
     differs: "without the time that a request waits in a queue",
 };

@@ -1,9 +1,49 @@
 //! The loss ledger: why less was reused than could have been, token by token.
 
-use super::{DeliveryReason, Kind, Label, LossStage, MODEL, PHASE, Row, Values};
+use super::{
+    DeliveryReason, Exclusion, Kind, Label, LossStage, MODEL, PHASE, PlacementReason, Row, UnavailableReason,
+    Values,
+};
 
 const STAGE: Label = Label { name: "stage", values: Values::Of(LossStage::VALUES) };
-const REASON: Label = Label { name: "reason", values: Values::Of(DeliveryReason::VALUES) };
+/// Only an engine can have more than was promised: the stages before follow from each other.
+const SURPLUS_STAGE: Label = Label { name: "stage", values: Values::Of(&[LossStage::Delivery.as_str()]) };
+const REASON: Label = Label { name: "reason", values: Values::Of(&REASONS) };
+
+/// The reasons of each stage, in the order of the stages.
+const REASONS_BY_STAGE: [&[&str]; LossStage::ALL.len()] =
+    [UnavailableReason::VALUES, Exclusion::VALUES, PlacementReason::VALUES, DeliveryReason::VALUES];
+const REASONS: [&str; count_all(&REASONS_BY_STAGE)] = join(&REASONS_BY_STAGE);
+
+pub(crate) const LEDGER_INPUT: Row = Row {
+    name: "kvroute_router_ledger_input_tokens_total",
+    kind: Kind::Counter,
+    labels: &[PHASE, MODEL],
+    buckets: &[],
+    unit: "tokens",
+    help: "Input tokens of the attempts that the loss ledger covers: counted exactly, with an index view, in phases \
+           aggregated and prefill",
+    population: "attempts of phases aggregated and prefill that were counted exactly and selected with an index view",
+    moves: "at selection, together with the losses; absent while no index view exists",
+    zero: "0: no such attempt yet; absent: no rank of the pool has an index source, or nothing asks one",
+    act: "at rest equal to lost tokens of stage unavailable + the best cached prefix; else the ledger is broken",
+    differs: "",
+};
+
+pub(crate) const REPEATED_INPUT: Row = Row {
+    name: "kvroute_router_repeated_input_tokens_total",
+    kind: Kind::Counter,
+    labels: &[PHASE, MODEL],
+    buckets: &[],
+    unit: "tokens",
+    help: "Input tokens of attempts that follow an earlier attempt of the same request in the same phase; part of the \
+           input as well",
+    population: "attempts after the first one of the same request in the same phase that were counted exactly",
+    moves: "at selection of such an attempt, if its prompt is counted",
+    zero: "0: no request needed a second attempt",
+    act: "a rising share of the input: workers fail and their requests are sent again",
+    differs: "",
+};
 
 pub(crate) const REUSE_LOST: Row = Row {
     name: "kvroute_router_reuse_lost_tokens_total",
@@ -12,21 +52,44 @@ pub(crate) const REUSE_LOST: Row = Row {
     buckets: &[],
     unit: "tokens",
     help: "Tokens lost between two stages of the funnel, by the one reason of each; of phases aggregated and prefill",
-    moves: "delivery: last_block with the report, the others 1 to 5 seconds after the attempt is closed, when all \
-            events that could explain the loss are in; absent while no index view exists",
-    act: "stale_index: look at kvroute_index_source_state and the gaps; unexplained: the engine evicts without an \
-          event, or was emptied; last_block is natural",
+    population: "stages before delivery: the attempts of kvroute_router_ledger_input_tokens_total; stage delivery: those of \
+                 them with outcome reported",
+    moves: "unavailable, eligibility and placement: at selection, together with the stages; delivery: last_block with \
+            the report, the others 1 to 5 seconds after the attempt is closed, when all events that could explain the \
+            loss are in; absent while no index view exists",
+    zero: "0: nothing was lost for this reason; absent: no rank of the pool has an index source, or nothing asks \
+           one",
+    act: "evicted: more cache; unhealthy: the workers' state; load: weights or more workers; stale_index: look at \
+          kvroute_index_source_state and the gaps; unexplained: the engine evicts without an event, or was emptied; \
+          partial_block, not_cached and last_block are natural",
+    differs: "",
+};
+
+pub(crate) const LOST_SECONDS: Row = Row {
+    name: "kvroute_router_lost_prefill_seconds_total",
+    kind: Kind::Counter,
+    labels: &[MODEL, STAGE, REASON],
+    buckets: &[],
+    unit: "seconds",
+    help: "Time that the lost tokens take to be computed, by the prefill speed that the picked worker showed",
+    population: "the very tokens of kvroute_router_reuse_lost_tokens_total, over all phases, on workers whose speed is known",
+    moves: "together with the lost tokens, from the moment on when the worker's streams have shown a speed",
+    zero: "0: nothing was lost for this reason, or no stream of the worker has shown its speed yet; absent: as the lost tokens",
+    act: "the reason with the most seconds is the one worth working on",
     differs: "",
 };
 
 pub(crate) const REUSE_SURPLUS: Row = Row {
     name: "kvroute_router_reuse_surplus_tokens_total",
     kind: Kind::Counter,
-    labels: &[PHASE, MODEL, STAGE],
+    labels: &[PHASE, MODEL, SURPLUS_STAGE],
     buckets: &[],
     unit: "tokens",
     help: "Tokens of which the later stage of the funnel had more than the earlier one",
+    population: "stage delivery: attempts with outcome reported that were selected with an index view",
     moves: "delivery: with a report above the selected cached prefix; absent while no index view exists",
+    zero: "0: nobody reused more than was promised; absent: no rank of the pool has an index source, or nothing \
+           asks one",
     act: "rising: engines hold more than the index knows; look for sources that are not exact",
     differs: "",
 };
@@ -38,7 +101,11 @@ pub(crate) const COMPARED_PREDICTED: Row = Row {
     buckets: &[],
     unit: "tokens",
     help: "Cached prefix on the picked worker rank, of the attempts whose report it was compared with",
+    population: "attempts of phases aggregated and prefill with outcome reported that were selected with an index \
+                 view",
     moves: "on a report with outcome reported, if there was an index view; absent while none exists",
+    zero: "0: nothing was promised to an attempt that reported; absent: no rank of the pool has an index source, \
+           or nothing asks one",
     act: "at rest equal to compared reported + lost - surplus of stage delivery; else the ledger is broken",
     differs: "",
 };
@@ -50,7 +117,32 @@ pub(crate) const COMPARED_REPORTED: Row = Row {
     buckets: &[],
     unit: "tokens",
     help: "Tokens that workers report to have reused, of the attempts with an index view",
+    population: "the very attempts of kvroute_router_reuse_compared_predicted_tokens_total",
     moves: "together with the compared predicted tokens",
+    zero: "0: these attempts reused nothing; absent: no rank of the pool has an index source, or nothing asks one",
     act: "divided by the compared predicted tokens: how far the index can be believed",
     differs: "",
 };
+
+const fn count_all(sets: &[&[&str]]) -> usize {
+    let (mut count, mut set) = (0, 0);
+    while set < sets.len() {
+        count += sets[set].len();
+        set += 1;
+    }
+    count
+}
+
+const fn join<const N: usize>(sets: &[&[&'static str]]) -> [&'static str; N] {
+    let mut joined = [""; N];
+    let (mut at, mut set) = (0, 0);
+    while set < sets.len() {
+        let mut value = 0;
+        while value < sets[set].len() {
+            joined[at] = sets[set][value];
+            (at, value) = (at + 1, value + 1);
+        }
+        set += 1;
+    }
+    joined
+}

@@ -11,7 +11,9 @@ pub(crate) const BUILD_INFO: Row = Row {
     buckets: &[],
     unit: "always 1",
     help: "Version of the router that runs",
+    population: "the router's process",
     moves: "never",
+    zero: "never 0; absent: what is scraped is no router",
     act: "join it to see which version a change came with",
     differs: "",
 };
@@ -73,7 +75,9 @@ const fn process(name: &'static str, unit: &'static str, help: &'static str, act
         buckets: &[],
         unit,
         help,
+        population: "the router's process",
         moves: "read from the operating system at every scrape",
+        zero: "a real value; absent where the operating system does not tell",
         act,
         differs: "",
     }

@@ -18,10 +18,24 @@ fn names_are_unique_and_follow_the_conventions() {
 }
 
 #[test]
-fn every_row_says_what_it_means_when_it_moves_and_what_to_do() {
+fn every_row_says_of_whom_it_speaks_what_it_means_when_it_moves_and_what_to_do() {
     for row in CATALOGUE {
-        for text in [row.unit, row.help, row.moves, row.act] {
+        for text in [row.unit, row.help, row.population, row.moves, row.zero, row.act] {
             assert!(!text.is_empty() && text.is_ascii(), "{}: {text:?}", row.name);
+        }
+    }
+}
+
+#[test]
+fn a_text_that_names_a_family_names_one_that_exists() {
+    let names: BTreeSet<&str> = CATALOGUE.iter().map(|row| row.name).collect();
+    for row in CATALOGUE {
+        for text in [row.help, row.population, row.moves, row.zero, row.act, row.differs] {
+            let words = text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+            let families = words.filter(|word| word.starts_with("kvroute_") || word.starts_with("dynamo_"));
+            for family in families {
+                assert!(names.contains(family), "{} names {family}", row.name);
+            }
         }
     }
 }

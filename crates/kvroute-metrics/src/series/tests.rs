@@ -1,5 +1,8 @@
 //! Ownership of series.
 
+pub(crate) mod locks;
+mod request_path;
+
 use super::*;
 use crate::catalogue::{SOURCE_STATE, WORKER_PREDICTED};
 

@@ -107,6 +107,9 @@ fn accounts(text: &str) -> BTreeMap<(String, String), Account> {
     let mut accounts: BTreeMap<_, Account> = BTreeMap::new();
     for sample in samples(text) {
         let Some(rest) = sample.family.strip_prefix("kvroute_router_reuse_") else { continue };
+        if sample.labels.get("stage").is_some_and(|stage| stage != "delivery") {
+            continue;
+        }
         let (model, phase) = (sample.labels["model"].clone(), sample.labels["phase"].clone());
         let field: fn(&mut Account) -> &mut f64 = match rest {
             "compared_predicted_tokens_total" => |account| &mut account.predicted,
@@ -144,9 +147,43 @@ fn the_loss_ledger_leaves_the_decode_phase_out() {
     };
     let covered = BTreeSet::from(["aggregated".to_owned(), "prefill".to_owned()]);
     let families = ["lost", "surplus", "compared_predicted", "compared_reported"];
-    for family in families.map(|family| format!("kvroute_router_reuse_{family}_tokens_total")) {
-        assert_eq!(phases_of(&family), covered, "{family}");
+    let ledger =
+        ["ledger_input", "best_cached_prefix"].map(|family| format!("kvroute_router_{family}_tokens_total"));
+    let reuse = families.map(|family| format!("kvroute_router_reuse_{family}_tokens_total"));
+    for family in ledger.iter().chain(&reuse) {
+        assert_eq!(phases_of(family), covered, "{family}");
     }
-    assert_eq!(phases_of("kvroute_router_best_cached_prefix_tokens_total").len(), 3);
+    let selected = "dynamo_component_router_kv_selected_cached_prefix_tokens_total";
+    assert_eq!(phases_of(selected).len(), 3, "the stages themselves have every phase");
     drop(pool);
+}
+
+#[test]
+fn what_the_selection_gives_up_closes_between_input_and_picked_prefix() {
+    let metrics = metrics();
+    let rank = metrics.rank(&WorkerRank::new(WorkerId::new("w"), DpRank::new(0)), WorkerType::Decode);
+    let (model, attempts) = (ModelName::new("alpha"), 7);
+    let pool = metrics.pool(&of_all_phases(&model));
+    let pending: Vec<_> =
+        (0..attempts).filter_map(|_| script::compared_attempt(&pool, Phase::Prefill, &rank, 0)).collect();
+    let text = metrics.render();
+    let sum = |family: &str, labels: &[(&str, &str)]| -> f64 {
+        let matching = samples(&text).into_iter().filter(|sample| sample.family == family);
+        let of_labels =
+            matching.filter(|sample| labels.iter().all(|(name, value)| sample.labels[*name] == *value));
+        of_labels.map(|sample| sample.value).sum()
+    };
+    let lost =
+        |stage| sum("kvroute_router_reuse_lost_tokens_total", &[("stage", stage), ("phase", "prefill")]);
+    let prefix =
+        |which: &str| sum(&format!("dynamo_component_router_kv_{which}_cached_prefix_tokens_total"), &[]);
+    let anywhere = sum("kvroute_router_best_cached_prefix_tokens_total", &[]);
+    assert_eq!(sum("kvroute_router_ledger_input_tokens_total", &[]), lost("unavailable") + anywhere);
+    assert_eq!(anywhere, prefix("best_eligible") + lost("eligibility"));
+    assert_eq!(prefix("best_eligible"), prefix("selected") + lost("placement"));
+    assert_eq!([lost("unavailable"), lost("eligibility"), lost("placement")], [280.0, 1120.0, 1120.0]);
+    let seconds =
+        sum("kvroute_router_lost_prefill_seconds_total", &[("stage", "placement"), ("reason", "load")]);
+    assert!((seconds - 1.12).abs() < 1e-9, "1,120 tokens at 1,000 a second took {seconds} s");
+    drop(pending);
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up must fail")]
 
 mod delivery;
+mod funnel;
 mod reader;
 mod script;
 mod selection;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use kvroute_core::{DpRank, ModelName, Phase, Tokens, WorkerId, WorkerRank};
 use kvroute_metrics::{
     CATALOGUE, Group, Metrics, MetricsOptions, PoolLabels, SourceState, Stage, Values, WorkerState,
-    WorkerType, render_markdown,
+    WorkerType,
 };
 
 use self::delivery::{lost, surplus};
@@ -28,7 +29,7 @@ fn assert_committed(path: &str, text: &str) {
         std::fs::write(&file, text).unwrap();
     }
     let committed = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(committed == text, "{path} is stale; run this test with KVROUTE_BLESS=1 and review the change");
+    assert!(committed == text, "{path} is stale: run `cargo xtask bless` and review what it changed");
 }
 
 /// The exposition without what differs from run to run and from release to release.
@@ -291,9 +292,4 @@ fn exactly_one_state_of_a_worker_and_of_a_source_is_current() {
         source.set_state(state);
         assert_eq!(current("kvroute_index_source_state"), [(state.as_str().to_owned(), 1.0)]);
     }
-}
-
-#[test]
-fn the_committed_documentation_is_fresh() {
-    assert_committed("../../docs/metrics.md", &render_markdown());
 }

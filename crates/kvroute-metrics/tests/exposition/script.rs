@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use kvroute_core::{
-    Blocks, DpRank, Figure, ModelName, Phase, ReportSource, Tokens, WorkerId, WorkerLoad, WorkerRank,
-    WorkerReport,
+    Blocks, DpRank, Exclusion, Figure, ModelName, Phase, PlacementReason, RemovalCause, ReportSource, Tokens,
+    TokensPerSecond, WorkerId, WorkerLoad, WorkerRank, WorkerReport,
 };
 use kvroute_funnel::{
-    AttemptLedger, CachedStages, Close, Count, DeliveryTerms, Opening, PendingDelivery, ReportExpectation,
-    UncountedReason,
+    AttemptLedger, CachedStages, Close, Count, LedgerTerms, MissingBlock, Opening, PendingDelivery,
+    ReportExpectation, SelectionLosses, UnavailableLoss, UncountedReason,
 };
 use kvroute_metrics::{
-    AttemptMetrics, DecisionMarks, Endpoint, EventKind, Metrics, MetricsOptions, PoolLabels, PoolMetrics,
-    QueueRefusal, RankMetrics, RejectReason, RememberedMetrics, ReplayOutcome, RequestOutcome, RequestShape,
-    SelectionOverlap, SourceMetrics, SourceState, Stage, WorkerMetrics, WorkerState, WorkerType,
+    AttemptMetrics, DecisionMarks, Endpoint, EventKind, LatencyPart, Metrics, MetricsOptions, PoolLabels,
+    PoolMetrics, QueueRefusal, RankMetrics, RejectReason, RememberedMetrics, ReplayOutcome, RequestOutcome,
+    RequestShape, SelectionOverlap, SourceMetrics, SourceState, Stage, WorkerMetrics, WorkerState,
+    WorkerType,
 };
 
 /// One model, one worker that publishes events, one that is remembered.
@@ -77,6 +78,11 @@ impl Fleet {
             active_requests: 2,
         });
         fleet
+    }
+
+    /// The model.
+    pub(crate) fn pool(&self) -> &PoolMetrics {
+        &self.pool
     }
 
     /// An attempt with an index view, still open.
@@ -147,14 +153,15 @@ impl Fleet {
         drop(self.open_attempt());
         for reports in [ReportExpectation::Ambiguous, ReportExpectation::Excluded] {
             let opening = Opening { reports, ..indexed() };
-            let sink = self.pool.attempt(Phase::Aggregated, &self.rank);
+            let sink = self.pool.attempt(Phase::Aggregated, &self.rank, speed());
             drop(AttemptLedger::open(opening, sink).close(Close::Completed));
         }
         for reason in UncountedReason::ALL {
             let count = Count::Uncounted(reason);
-            let opening = Opening { count, reports: ReportExpectation::Expected, delivery: None };
+            let opening =
+                Opening { count, reports: ReportExpectation::Expected, ledger: None, is_repeat: false };
             let mut ledger =
-                AttemptLedger::open(opening, self.pool.attempt(Phase::Aggregated, &self.eventless.1));
+                AttemptLedger::open(opening, self.pool.attempt(Phase::Aggregated, &self.eventless.1, None));
             ledger.dispatched();
             ledger.report(&report(300, 16));
             drop(ledger.close(Close::Completed));
@@ -194,6 +201,8 @@ impl Fleet {
         stages.enter(Stage::Route).passed(Duration::from_micros(300));
         stages.enter(Stage::Dispatch).passed(Duration::from_millis(40));
         drop(stages.enter(Stage::Dispatch));
+        self.pool.added_latency().added(LatencyPart::BeforeDispatch, Duration::from_micros(700));
+        self.pool.added_latency().added(LatencyPart::PerChunk, Duration::from_micros(15));
 
         let shape = RequestShape { endpoint: Endpoint::ChatCompletions, streamed: true, choices: 1 };
         let mut streamed = self.pool.request(shape);
@@ -226,13 +235,13 @@ pub(crate) fn compared_attempt(
     rank: &RankMetrics,
     reused: u64,
 ) -> Option<PendingDelivery<AttemptMetrics>> {
-    let mut ledger = AttemptLedger::open(indexed(), pool.attempt(phase, rank));
+    let mut ledger = AttemptLedger::open(indexed(), pool.attempt(phase, rank, speed()));
     ledger.report(&report(1000, reused));
     ledger.close(Close::Completed).pending
 }
 
 fn open_attempt(pool: &PoolMetrics, rank: &RankMetrics) -> AttemptLedger<AttemptMetrics> {
-    AttemptLedger::open(indexed(), pool.attempt(Phase::Aggregated, rank))
+    AttemptLedger::open(indexed(), pool.attempt(Phase::Aggregated, rank, speed()))
 }
 
 /// Of 640 promised tokens the last 16 are never delivered.
@@ -242,7 +251,24 @@ fn indexed() -> Opening {
     Opening {
         count: Count::Exact { input: tokens(1000), cached: Some(cached) },
         reports: ReportExpectation::Expected,
-        delivery: Some(DeliveryTerms { reusable: tokens(624) }),
+        ledger: Some(LedgerTerms { losses: losses(), reusable: tokens(624) }),
+        is_repeat: false,
+    }
+}
+
+/// What every rank of the script computes.
+fn speed() -> Option<TokensPerSecond> {
+    TokensPerSecond::new(1000.0)
+}
+
+/// Of the 40 tokens that are cached nowhere, 8 stand behind the last block and 32 were evicted.
+fn losses() -> SelectionLosses {
+    let tokens = Tokens::new;
+    let evicted = MissingBlock { tokens: tokens(32), removed: Some(RemovalCause::Evicted), is_held: false };
+    SelectionLosses {
+        unavailable: UnavailableLoss::of(tokens(40), tokens(8), [[evicted]], false),
+        eligibility: Some(Exclusion::Unhealthy),
+        placement: Some(PlacementReason::Load),
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn finish_prompt(
         return Err(RequestError::invalid_field("prompt", message));
     };
     let empty = match &read {
-        Prompt::Chat(_) => false,
+        Prompt::Chat(_) | Prompt::Foreign(_) => false,
         Prompt::Texts { texts, .. } => texts.is_empty() || texts.iter().any(String::is_empty),
         Prompt::TokenLists(lists) => lists.is_empty() || lists.iter().any(Vec::is_empty),
     };

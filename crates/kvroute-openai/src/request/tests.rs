@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod foreign;
+
 fn chat(body: &str) -> Result<ClientRequest, RequestError> {
     ClientRequest::parse(Endpoint::ChatCompletions, Bytes::copy_from_slice(body.as_bytes()))
 }
@@ -26,7 +28,7 @@ fn assert_refused(request: Result<ClientRequest, RequestError>, param: &str, mes
     assert_eq!(refusal(request), (Some(param.to_owned()), message.to_owned()));
 }
 
-const INJECT: UpstreamEdits<'_> = UpstreamEdits { inject_usage: true, model: None };
+const INJECT: UpstreamEdits<'_> = UpstreamEdits { inject_usage: true, keep_continuous: false, model: None };
 
 const HELLO: &str = r#""messages":[{"role":"user","content":"hi"}]"#;
 
@@ -253,9 +255,16 @@ fn a_whole_answer_and_a_refusing_worker_get_the_clients_own_bytes() {
 }
 
 #[test]
+fn an_engine_that_heeds_continuous_usage_alone_keeps_it() {
+    let body = format!(r#"{{{HELLO},"stream":true,"stream_options":{{"continuous_usage_stats":true}}}}"#);
+    let sent = chat(&body).unwrap().upstream_body(UpstreamEdits { keep_continuous: true, ..INJECT });
+    assert_eq!(sent, body.replace("true}}", r#"true,"include_usage":true}}"#).as_bytes());
+}
+
+#[test]
 fn an_alias_becomes_the_models_own_name_beside_the_injected_usage() {
     let body = format!(r#"{{"stream_options":{{}},"model": "qwen" ,{HELLO},"stream":true}}"#);
-    let edits = UpstreamEdits { inject_usage: true, model: Some("qwen3-\"8b\"") };
+    let edits = UpstreamEdits { model: Some("qwen3-\"8b\""), ..INJECT };
     let sent = chat(&body).unwrap().upstream_body(edits);
     let expected = body.replace("{}", r#"{"include_usage":true}"#).replace(r#""qwen""#, r#""qwen3-\"8b\"""#);
     assert_eq!(sent, expected.as_bytes());
@@ -320,8 +329,9 @@ proptest! {
 
     #[test]
     fn no_body_panics(body in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = ClientRequest::parse(Endpoint::ChatCompletions, Bytes::from(body.clone()));
-        let _ = ClientRequest::parse(Endpoint::Completions, Bytes::from(body));
+        for endpoint in Endpoint::ALL {
+            let _ = ClientRequest::parse(endpoint, Bytes::from(body.clone()));
+        }
     }
 }
 

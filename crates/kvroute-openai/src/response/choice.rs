@@ -58,7 +58,7 @@ impl Choice {
 }
 
 /// True for a string, an array or an object with something in it. Engines write null, "" or [] for nothing.
-fn is_filled(reader: &mut JsonReader<'_>) -> Result<bool, JsonError> {
+pub(super) fn is_filled(reader: &mut JsonReader<'_>) -> Result<bool, JsonError> {
     let kind = reader.kind()?;
     let raw = reader.skip()?;
     let inner = match kind {

@@ -1,40 +1,22 @@
 //! Statements of reuse in a part: five wire formats, the first that is there wins.
-//!
-//! A number is read, never repaired. What is absent stays absent and what is odd becomes
-//! [`Figure::Invalid`], because a missing number that turned into zero would be indistinguishable from
-//! "nothing was reused".
 
 use kvroute_core::{Figure, ReportSource, WorkerReport};
 
+use super::figures::{Pair, read_pair, sum};
 use super::object_or_skip;
-use crate::{JsonError, JsonKind, JsonReader, TokenCounts};
+use super::usage::{MessageUsage, Usage};
+use crate::{JsonError, JsonKind, JsonReader};
 
 /// The figures of a part that belong to a report.
 #[derive(Debug, Default)]
 pub(super) struct ReportDraft {
     engine_data: Option<Pair>,
-    usage: Option<Usage>,
+    /// The last usage object that was one.
+    pub(super) usage: Option<Usage>,
+    /// What `timings` calls `prompt_n` are only the tokens that were computed.
     timings: Pair,
+    progress: Pair,
     meta_info: Pair,
-}
-
-/// Prompt tokens and those among them that were not computed again. What `timings` calls `prompt_n` are only
-/// those that were.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pair {
-    prompt: Figure,
-    reused: Figure,
-}
-
-/// The figures of a `usage` object, in the words of OpenAI and of Anthropic.
-#[derive(Clone, Copy, Debug, Default)]
-struct Usage {
-    prompt: Figure,
-    completion: Figure,
-    cached: Figure,
-    input: Figure,
-    cache_read: Figure,
-    cache_creation: Figure,
 }
 
 // === impl ReportDraft ===
@@ -66,61 +48,40 @@ impl ReportDraft {
         Ok(())
     }
 
+    /// llama.cpp, while it computes the prompt: of `total` tokens `cache` were reused. Only here is the prompt's whole
+    /// length told before its end; the `timings` beside it count what is evaluated so far.
+    pub(super) fn read_progress(&mut self, reader: &mut JsonReader<'_>) -> Result<(), JsonError> {
+        self.progress = read_pair(reader, "total", "cache")?;
+        Ok(())
+    }
+
     /// SGLang's native form.
     pub(super) fn read_meta_info(&mut self, reader: &mut JsonReader<'_>) -> Result<(), JsonError> {
         self.meta_info = read_pair(reader, "prompt_tokens", "cached_tokens")?;
         Ok(())
     }
 
-    /// The counts of the usage object, if there was one.
-    pub(super) fn usage(&self) -> Option<TokenCounts> {
-        let usage = self.usage?;
-        Some(TokenCounts { prompt: usage.prompt.count(), completion: usage.completion.count() })
-    }
-
-    /// The first statement of reuse in the order of [`ReportSource`].
-    pub(super) fn report(&self) -> Option<WorkerReport> {
+    /// The first statement of reuse in the order of [`ReportSource`]; `message` is all that was said so far in
+    /// Anthropic's words.
+    pub(super) fn report(&self, message: &MessageUsage) -> Option<WorkerReport> {
         if let Some(Pair { prompt, reused }) = self.engine_data {
             return Some(WorkerReport { source: ReportSource::EngineData, prompt, reused });
         }
-        let usage = self.usage.unwrap_or_default();
+        let in_usage = self.usage.and_then(|usage| usage.report(message));
+        in_usage.or_else(|| self.engine_report())
+    }
+
+    /// What stands outside of any usage.
+    fn engine_report(&self) -> Option<WorkerReport> {
         let Pair { prompt: evaluated, reused: cache_n } = self.timings;
-        let Pair { prompt: native_prompt, reused: native_cached } = self.meta_info;
         [
-            (ReportSource::Usage, usage.prompt, usage.cached),
-            (ReportSource::AnthropicUsage, usage.anthropic_prompt(), usage.cache_read),
+            (ReportSource::Timings, self.progress.prompt, self.progress.reused),
             (ReportSource::Timings, sum(evaluated, cache_n), cache_n),
-            (ReportSource::MetaInfo, native_prompt, native_cached),
+            (ReportSource::MetaInfo, self.meta_info.prompt, self.meta_info.reused),
         ]
         .into_iter()
         .find(|(_, _, reused)| *reused != Figure::Absent)
         .map(|(source, prompt, reused)| WorkerReport { source, prompt, reused })
-    }
-}
-
-// === impl Usage ===
-
-impl Usage {
-    fn read(&mut self, reader: &mut JsonReader<'_>, key: &str) -> Result<(), JsonError> {
-        match key {
-            "prompt_tokens" => self.prompt = read_figure(reader)?,
-            "completion_tokens" => self.completion = read_figure(reader)?,
-            "input_tokens" => self.input = read_figure(reader)?,
-            "cache_read_input_tokens" => self.cache_read = read_figure(reader)?,
-            "cache_creation_input_tokens" => self.cache_creation = read_figure(reader)?,
-            "prompt_tokens_details" => self.cached = read_pair(reader, "", "cached_tokens")?.reused,
-            _ => drop(reader.skip()?),
-        }
-        Ok(())
-    }
-
-    /// Anthropic counts apart what was read from the cache and what was written to it.
-    fn anthropic_prompt(&self) -> Figure {
-        let written = match self.cache_creation {
-            Figure::Count(written) => Figure::Count(written),
-            Figure::Absent | Figure::Invalid => Figure::Count(0),
-        };
-        sum(sum(self.input, self.cache_read), written)
     }
 }
 
@@ -135,35 +96,5 @@ fn read_cache_hit(reader: &mut JsonReader<'_>) -> Result<Option<Pair>, JsonError
             reader.skip()?;
             Ok(Some(Pair { prompt: Figure::Invalid, reused: Figure::Invalid }))
         }
-    }
-}
-
-fn read_pair(reader: &mut JsonReader<'_>, prompt: &str, reused: &str) -> Result<Pair, JsonError> {
-    let mut pair = Pair::default();
-    object_or_skip(reader, |member, key| {
-        if key == reused {
-            pair.reused = read_figure(member)?;
-        } else if key == prompt {
-            pair.prompt = read_figure(member)?;
-        } else {
-            member.skip()?;
-        }
-        Ok(())
-    })?;
-    Ok(pair)
-}
-
-/// An unsigned integer as it is written: no sign, no fraction, no exponent.
-fn read_figure(reader: &mut JsonReader<'_>) -> Result<Figure, JsonError> {
-    Ok(reader.skip()?.parse().map_or(Figure::Invalid, Figure::Count))
-}
-
-fn sum(left: Figure, right: Figure) -> Figure {
-    match (left, right) {
-        (Figure::Count(left), Figure::Count(right)) => {
-            left.checked_add(right).map_or(Figure::Invalid, Figure::Count)
-        }
-        (Figure::Invalid, _) | (_, Figure::Invalid) => Figure::Invalid,
-        (Figure::Absent, _) | (_, Figure::Absent) => Figure::Absent,
     }
 }

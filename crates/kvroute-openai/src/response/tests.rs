@@ -3,7 +3,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{FinishReason, TokenCounts};
+use crate::TokenCounts;
+
+mod typed;
+
+fn read_part(text: &str, observations: &mut Vec<Observation>) -> Option<Part> {
+    PartReader::default().read(text, observations)
+}
 
 fn observe(text: &str) -> Vec<Observation> {
     let mut observations = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::UsageChunk;
 use crate::Observation;
-use crate::response::{read_part, without_engine_data};
+use crate::response::{PartReader, without_engine_data};
 
 const FIELD: &[u8] = b"data:";
 
@@ -23,7 +23,12 @@ pub(super) fn may_be_data(held: &[u8], tail: &[u8]) -> bool {
 }
 
 /// Judges a line that is not blank, without its ending.
-pub(super) fn judge(line: &[u8], usage_chunk: UsageChunk, observations: &mut Vec<Observation>) -> Verdict {
+pub(super) fn judge(
+    line: &[u8],
+    usage_chunk: UsageChunk,
+    reader: &mut PartReader,
+    observations: &mut Vec<Observation>,
+) -> Verdict {
     let Some(value) = line.strip_prefix(FIELD) else { return Verdict::Forward };
     let data = value.trim_ascii();
     if data == b"[DONE]" {
@@ -31,7 +36,7 @@ pub(super) fn judge(line: &[u8], usage_chunk: UsageChunk, observations: &mut Vec
         return Verdict::Forward;
     }
     let Ok(text) = std::str::from_utf8(data) else { return Verdict::Forward };
-    let Some(part) = read_part(text, observations) else { return Verdict::Forward };
+    let Some(part) = reader.read(text, observations) else { return Verdict::Forward };
     if part.is_usage_only && usage_chunk == UsageChunk::Withhold {
         return Verdict::Withhold;
     }

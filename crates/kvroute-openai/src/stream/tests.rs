@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{FinishReason, TokenCounts};
 
+mod typed;
+
 /// What a whole stream gave: the forwarded bytes and the observations.
 fn scan(usage_chunk: UsageChunk, stream: &[u8], cuts: &[usize]) -> (Vec<u8>, Vec<Observation>) {
     let mut scanner = StreamScanner::new(usage_chunk);
@@ -167,6 +169,7 @@ proptest! {
         (stream, _, _) in any_stream(UsageChunk::Withhold),
         end in any::<prop::sample::Index>(),
         cuts in any_cuts(),
+        endpoint in prop::sample::select(Endpoint::ALL.to_vec()),
     ) {
         let broken = &stream[..end.index(stream.len() + 1)];
         let mut scanner = StreamScanner::new(UsageChunk::Withhold);
@@ -178,9 +181,9 @@ proptest! {
             start = cut;
         }
         let error = ErrorBody::new("upstream_error", "worker broke off");
-        forwarded.extend_from_slice(&scanner.break_off(&error));
+        forwarded.extend_from_slice(&scanner.break_off(&error, endpoint));
         let text = String::from_utf8_lossy(&forwarded).replace("\r\n", "\n").replace('\r', "\n");
-        let event = String::from_utf8(error.to_event().to_vec()).unwrap();
+        let event = String::from_utf8(error.to_event(endpoint, 0).to_vec()).unwrap();
         let before = text.strip_suffix(&event).unwrap();
         prop_assert!(before.is_empty() || before.ends_with("\n\n") , "{before:?}");
     }

@@ -6,8 +6,8 @@
 use std::fmt::Display;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kvroute_core::{DpRank, ModelName, Tokens, WorkerId, WorkerRank};
-use kvroute_select::{CostTerms, Exclusion, WeightedBlocks};
+use kvroute_core::{DpRank, Exclusion, ModelName, PlacementReason, Tokens, WorkerId, WorkerRank};
+use kvroute_select::{CostTerms, WeightedBlocks};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -44,6 +44,10 @@ pub struct DecisionRecord {
     pub best_eligible_cached_tokens: Option<u64>,
     /// F3: the cached prefix on the rank that was picked; `None` where no index was asked.
     pub selected_cached_tokens: Option<u64>,
+    /// Why A could not be picked, by the reasons of the funnel's stage `eligibility`; `None` where nothing was lost there.
+    pub eligibility_reason: Option<&'static str>,
+    /// Why F2 was not picked, by the reasons of the funnel's stage `placement`; `None` where nothing was lost there.
+    pub placement_reason: Option<&'static str>,
     /// How long the request stood in line before, in seconds.
     pub waited_seconds: f64,
     /// Tokens in a block of `cost` and `terms`: the pool's smallest size.
@@ -132,6 +136,8 @@ impl DecisionRecord {
             best_cached_tokens: considered.stages.map(|stages| stages.anywhere.get()),
             best_eligible_cached_tokens: considered.stages.map(|stages| stages.best.get()),
             selected_cached_tokens: considered.stages.map(|stages| stages.selected.get()),
+            eligibility_reason: considered.given_up.eligibility.map(Exclusion::as_str),
+            placement_reason: considered.given_up.placement.map(PlacementReason::as_str),
             waited_seconds: considered.waited.as_secs_f64(),
             block_size,
             eligible,

@@ -12,6 +12,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::WorkerConfig;
+use crate::desk::GivenUp;
 use crate::rank::RankParams;
 use crate::worker::Worker;
 
@@ -75,6 +76,7 @@ impl Seen {
                 best: longest(true),
                 selected: self.cached[self.picked].total(),
             }),
+            given_up: GivenUp::default(),
             shadows: self.shadows.clone(),
             waited: Duration::from_millis(1500),
         }

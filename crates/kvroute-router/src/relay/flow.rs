@@ -9,7 +9,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use kvroute_funnel::Close;
-use kvroute_openai::{Observation, StreamScanner, UsageChunk};
+use kvroute_metrics::{AddedLatency, LatencyPart};
+use kvroute_openai::{Endpoint, Observation, StreamScanner, UsageChunk};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::attempt::Attempt;
@@ -22,10 +23,14 @@ pub(super) struct Flow {
     /// `None` once nothing more is read.
     upstream: Option<Incoming>,
     scanner: StreamScanner,
+    endpoint: Endpoint,
+    latency: AddedLatency,
     /// `None` once the books are closed.
     attempt: Option<Attempt>,
     observations: Vec<Observation>,
     end: StreamEnd,
+    /// Whether the stream's own id was noted.
+    is_named: bool,
     idle: IdleLimit,
     /// The last thing that the client gets, where it was not polled for.
     parting: Option<Bytes>,
@@ -52,14 +57,17 @@ struct IdleLimit {
 
 impl Flow {
     /// A stream of which the head has come.
-    pub(super) fn new(upstream: Incoming, usage: UsageChunk, attempt: Attempt) -> Self {
+    pub(super) fn new(upstream: Incoming, usage: UsageChunk, endpoint: Endpoint, attempt: Attempt) -> Self {
         let idle = IdleLimit::new(attempt.pool().timeouts().idle);
         Self {
             upstream: Some(upstream),
             scanner: StreamScanner::new(usage),
+            endpoint,
+            latency: attempt.pool().metrics().added_latency().clone(),
             attempt: Some(attempt),
             observations: Vec::new(),
             end: StreamEnd::Unsaid,
+            is_named: false,
             idle,
             parting: None,
             waker: None,
@@ -118,9 +126,11 @@ impl Flow {
 
     fn passed(&mut self, frame: Frame<Bytes>) -> Bytes {
         let Ok(piece) = frame.into_data() else { return Bytes::new() };
-        self.idle.piece_came();
+        let arrived = self.idle.piece_came();
         let forward = self.scanner.push(&piece, &mut self.observations);
+        self.note_response();
         self.take_observations();
+        self.latency.added(LatencyPart::PerChunk, arrived.elapsed());
         forward
     }
 
@@ -128,7 +138,7 @@ impl Flow {
         let rest = self.scanner.finish(&mut self.observations);
         self.take_observations();
         if self.end == StreamEnd::Unsaid {
-            return self.broke("the stream ended without a finish reason and without [DONE]".to_owned());
+            return self.broke("the stream ended without its last event".to_owned());
         }
         self.upstream = None;
         self.close();
@@ -152,8 +162,9 @@ impl Flow {
         };
         tracing::warn!(worker = %rank.name, %error, "stream broke");
         rank.worker.doubt.notify_one();
+        attempt.note_failure(&error);
         attempt.finish(Close::Failed);
-        self.scanner.break_off(&error.body())
+        self.scanner.break_off(&error.body(), self.endpoint)
     }
 
     fn close(&mut self) {
@@ -161,6 +172,17 @@ impl Flow {
         match self.end {
             StreamEnd::EngineError => attempt.finish(Close::Failed),
             StreamEnd::Finished | StreamEnd::Unsaid => attempt.finish(Close::Completed),
+        }
+    }
+
+    /// The response that this stream is may be continued by another request.
+    fn note_response(&mut self) {
+        if self.is_named {
+            return;
+        }
+        if let (Some(id), Some(attempt)) = (self.scanner.response_id(), &self.attempt) {
+            attempt.rank().made_response(id);
+            self.is_named = true;
         }
     }
 
@@ -197,8 +219,9 @@ impl IdleLimit {
         Self { limit, last_piece: now, alarm: Box::pin(sleep_until(now + limit)) }
     }
 
-    fn piece_came(&mut self) {
+    fn piece_came(&mut self) -> Instant {
         self.last_piece = Instant::now();
+        self.last_piece
     }
 
     fn poll_exceeded(&mut self, context: &mut Context<'_>) -> Poll<()> {

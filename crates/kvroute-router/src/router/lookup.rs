@@ -79,6 +79,7 @@ impl Shared {
     /// More is known now of what is served.
     pub(crate) fn worker_joined(&self) {
         self.first_worker.came();
+        self.tell_series_of_all();
     }
 
     pub(super) fn unknown_model(&self, model: &str) -> RouteError {

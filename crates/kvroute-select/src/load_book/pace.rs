@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use kvroute_core::Tokens;
+use kvroute_core::{Tokens, TokensPerSecond};
 
 /// Assumed until enough was seen: what accelerators do with small models. Taken too fast, a rank gets more than it can
 /// start at once and queues by itself; taken too slow, requests would wait for nothing.
@@ -47,13 +47,16 @@ impl Pace {
     }
 
     /// Tokens a second; `None` before enough was seen.
-    pub(super) fn tokens_a_second(&self) -> Option<f64> {
-        (self.tokens >= ENOUGH).then(|| self.tokens / self.seconds)
+    pub(super) fn tokens_a_second(&self) -> Option<TokensPerSecond> {
+        if self.tokens < ENOUGH {
+            return None;
+        }
+        TokensPerSecond::new(self.tokens / self.seconds)
     }
 
     /// How long so many tokens take.
     pub(super) fn time_of(&self, tokens: Tokens) -> Duration {
-        let seconds = tokens.get() as f64 / self.tokens_a_second().unwrap_or(ASSUMED);
+        let seconds = tokens.get() as f64 / self.tokens_a_second().map_or(ASSUMED, TokensPerSecond::get);
         Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST).min(LONGEST)
     }
 }
@@ -73,7 +76,7 @@ mod tests {
         pace.computed(Tokens::new(2000), millis(0), millis(1000));
         assert_eq!(pace.tokens_a_second(), None);
         pace.computed(Tokens::new(2000), millis(0), millis(2000));
-        assert!((pace.tokens_a_second().unwrap() - 2000.0).abs() < 1e-6);
+        assert!((pace.tokens_a_second().unwrap().get() - 2000.0).abs() < 1e-6);
         assert_eq!(pace.time_of(Tokens::new(500)), millis(250));
     }
 
@@ -84,7 +87,7 @@ mod tests {
         for turn in 1..50 {
             pace.computed(Tokens::new(16), millis(1000 * turn), millis(1000 * turn + 50));
         }
-        assert_eq!(pace.tokens_a_second(), Some(4000.0));
+        assert_eq!(pace.tokens_a_second(), TokensPerSecond::new(4000.0));
     }
 
     #[test]

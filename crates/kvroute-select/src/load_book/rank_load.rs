@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kvroute_core::{AttemptId, Blocks, Tokens, WorkerLoad};
+use kvroute_core::{AttemptId, Blocks, Tokens, TokensPerSecond, WorkerLoad};
 
 use super::attempt::{BookedAttempt, Growth};
 use super::pace::Pace;
@@ -127,7 +127,7 @@ impl RankLoad {
         self.recent.renew(faded);
     }
 
-    pub(super) fn prefill_speed(&self) -> Option<f64> {
+    pub(super) fn prefill_speed(&self) -> Option<TokensPerSecond> {
         self.pace.tokens_a_second()
     }
 

@@ -29,7 +29,7 @@ impl Selector {
             let work = Work { load: book, recent: &recent, usual_recent, expected };
             work.candidate(question, position, rank, asks_index)
         }));
-        RequestShape {
+        let request = RequestShape {
             input: question.input(),
             unit: question.unit(),
             weights: question.weights,
@@ -37,7 +37,9 @@ impl Selector {
             fair_recent: fair_recent(&self.candidates),
             is_pinned: question.is_pinned,
             now: question.now,
-        }
+        };
+        self.asked = Some(request);
+        request
     }
 }
 

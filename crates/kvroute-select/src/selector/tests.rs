@@ -264,3 +264,53 @@ proptest! {
         }
     }
 }
+
+/// Decides with the longest cached prefix on the first rank, which has that much to compute already, and tells where the
+/// request went and what the prefix was given up for.
+fn given_up(live: &str, backlog: u64, excluded: Option<Exclusion>) -> (usize, Option<PlacementReason>) {
+    let mut selector = selector(live, &[]);
+    let mut ranks = ranks();
+    ranks[0].excluded = excluded;
+    let (first, nothing) = (ranks[0].slot, HashedPrompts::default());
+    let mut cached = vec![CachedTokens::NONE; RANKS as usize];
+    cached[0].device = Tokens::new(320);
+    let (prompts, now) = ([BookedPrompt { tokens: Tokens::new(backlog), hashes: &[] }], Duration::ZERO);
+    let booking = Booking {
+        prefill: Tokens::new(backlog),
+        block_size: BlockSize::DEFAULT,
+        prompts: &prompts,
+        choices: 1,
+        shows_first_token: true,
+        now,
+    };
+    selector.book_mut().book(AttemptId::new(1000), first, &booking);
+    let question = Question {
+        ranks: &ranks,
+        cached: Some(&cached),
+        hashed: &nothing,
+        prompt_lengths: &[Tokens::new(400)],
+        choices: 1,
+        shows_first_token: true,
+        weights: CostWeights { recent: 0.0, ..CostWeights::default() },
+        affinity: Affinity::default(),
+        is_pinned: false,
+        now,
+    };
+    let position = selector.decide(&question, &mut rng(5), &mut rng(6)).unwrap().position;
+    (position, selector.given_up_for(&cached, position))
+}
+
+#[test]
+fn a_longer_prefix_is_given_up_for_what_outweighs_it() {
+    assert_eq!(given_up("kv", 0, None), (0, None));
+    let (position, reason) = given_up("kv", 4000, None);
+    assert!(position != 0 && reason == Some(PlacementReason::Load), "{reason:?} at {position}");
+    let (position, reason) = given_up("least-loaded", 4000, None);
+    assert!(position != 0 && reason == Some(PlacementReason::Policy), "{reason:?} at {position}");
+}
+
+#[test]
+fn a_prefix_that_could_not_be_picked_is_not_given_up_by_the_placement() {
+    let (position, reason) = given_up("kv", 0, Some(Exclusion::Unhealthy));
+    assert!(position != 0 && reason.is_none(), "{reason:?} at {position}");
+}

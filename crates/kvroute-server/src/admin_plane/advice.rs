@@ -62,7 +62,7 @@ fn unknown_endpoint(name: &str) -> RequestError {
     let known = Endpoint::ALL.map(Endpoint::path).join(", ");
     RequestError::invalid_field(
         "endpoint",
-        format!("endpoint {name:?} is not routed by its prompt; name one of: {known}"),
+        format!("endpoint {name:?} is not served by workers; name one of: {known}"),
     )
 }
 
@@ -99,8 +99,8 @@ mod tests {
         let unknown = refused(r#"{"endpoint": "/v1/embeddings", "body": {}}"#);
         assert_eq!(
             unknown,
-            "endpoint \"/v1/embeddings\" is not routed by its prompt; name one of: /v1/chat/completions, \
-             /v1/completions"
+            "endpoint \"/v1/embeddings\" is not served by workers; name one of: /v1/chat/completions, \
+             /v1/completions, /v1/responses, /v1/messages"
         );
         let missing = refused(r#"{"endpoint": "completions"}"#);
         assert!(missing.starts_with("missing field `body`") && missing.contains("; send {"), "{missing}");

@@ -6,9 +6,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use kvroute_openai::{ErrorBody, RequestError};
 use kvroute_router::RouteError;
-use tokio::task::spawn_blocking;
 
-use super::{AdminPlane, failed};
+use super::{AdminPlane, aside, failed};
 use crate::json;
 
 /// Decisions that are listed if nobody says how many.
@@ -21,11 +20,7 @@ pub(super) async fn list(State(plane): State<AdminPlane>, RawQuery(query): RawQu
         Err(error) => return failed(&RouteError::bad_request(error)),
     };
     // Thousands of records take longer to copy and write than a request may be held up.
-    let listed = spawn_blocking(move || json::response(StatusCode::OK, &plane.router.decisions(limit)));
-    listed.await.unwrap_or_else(|error| {
-        let body = ErrorBody::new("server_error", format!("the decisions could not be listed: {error}"));
-        json::error(StatusCode::INTERNAL_SERVER_ERROR, &body)
-    })
+    aside(move || json::response(StatusCode::OK, &plane.router.decisions(limit))).await
 }
 
 /// `GET /api/decisions/{id}`: by its own id or by that of the request.

@@ -54,6 +54,21 @@ impl ApiError {
         }
     }
 
+    /// A response that is not kept here.
+    pub(super) fn unknown_response(id: &str) -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND,
+            kind: "invalid_request_error",
+            message: format!("Response with id '{id}' not found."),
+            param: Some(String::from("response_id")),
+        }
+    }
+
+    /// A field that the engine was told not to know.
+    pub(super) fn unknown_field(field: &str) -> Self {
+        Self::validation(format!("body.{field}"), "Extra inputs are not permitted")
+    }
+
     /// A refusal that was switched on.
     pub(super) fn injected(status: StatusCode) -> Self {
         let message = format!("the simulated engine was told to answer {}", status.as_u16());

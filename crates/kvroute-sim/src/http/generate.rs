@@ -1,4 +1,4 @@
-//! Chat and text completions: read, queue, answer in one of two forms.
+//! Chats, texts, responses and messages: read, queue, answer in one of two forms.
 
 use std::sync::Arc;
 
@@ -12,6 +12,8 @@ use super::error::ApiError;
 use super::request::SimRequest;
 use super::shapes::chat::ChatChunk;
 use super::shapes::completion::CompletionChunk;
+use super::shapes::response::{IncompleteDetails, OutputMessage, ResponseBody};
+use super::shapes::usage::EngineData;
 use super::usage::UsageMeter;
 use super::{App, FINGERPRINT, stream, unix_time, whole};
 use crate::faults::Faults;
@@ -38,6 +40,16 @@ pub(super) async fn completions(State(app): State<Arc<App>>, headers: HeaderMap,
     respond(app, Endpoint::Completions, headers, body).await
 }
 
+/// `POST /v1/responses`
+pub(super) async fn responses(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> Response {
+    respond(app, Endpoint::Responses, headers, body).await
+}
+
+/// `POST /v1/messages`
+pub(super) async fn messages(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> Response {
+    respond(app, Endpoint::Messages, headers, body).await
+}
+
 async fn respond(app: Arc<App>, endpoint: Endpoint, headers: HeaderMap, body: Bytes) -> Response {
     match generate(app, endpoint, &headers, body).await {
         Ok(response) => response,
@@ -57,6 +69,9 @@ async fn generate(
         return Err(ApiError::injected(status));
     }
     let request = SimRequest::read(&app, endpoint, headers, body)?;
+    if faults.refuse_stream_options && request.has_stream_options {
+        return Err(ApiError::unknown_field("stream_options"));
+    }
     faults.before_head().await;
     let answer = Answer::start(app, request, faults);
     match answer.request.stream {
@@ -70,7 +85,9 @@ async fn generate(
 impl Answer {
     fn start(app: Arc<App>, request: SimRequest, faults: Faults) -> Self {
         let block_size = u64::from(app.config.block_size.get());
-        let usage = UsageMeter::new(&request, block_size, app.config.prompt_tokens_details, &faults);
+        let misreport = app.controls.board.misreport(&faults);
+        let shows_details = app.config.prompt_tokens_details;
+        let usage = UsageMeter::new(&request, block_size, shows_details, &faults, misreport);
         let ticket = app.engine.generate(request.generation.clone());
         let created = unix_time(std::time::SystemTime::now());
         Self { app, request, created, ticket, usage, faults }
@@ -88,7 +105,79 @@ impl Answer {
 
     /// The last chunk of all carries it: the usage chunk, or the last text where there is none.
     pub(super) fn fingerprint(&self, token: &Token) -> Option<&'static str> {
-        let ends_answer = token.is_last && self.ticket.is_finished();
-        (ends_answer && !self.request.include_usage).then_some(FINGERPRINT)
+        (self.ends_with(token) && !self.request.include_usage).then_some(FINGERPRINT)
+    }
+
+    /// Whether nothing is generated behind this token.
+    pub(super) fn ends_with(&self, token: &Token) -> bool {
+        token.is_last && self.ticket.is_finished()
+    }
+
+    /// Id of the only item of a response.
+    pub(super) fn item_id(&self) -> String {
+        self.request.id.replacen("resp_", "msg_", 1)
+    }
+
+    /// A response before its first token.
+    pub(super) fn begun_response(&self) -> ResponseBody<'_> {
+        ResponseBody {
+            id: &self.request.id,
+            created_at: self.created,
+            incomplete_details: None,
+            instructions: (),
+            metadata: (),
+            model: &self.app.config.model,
+            object: "response",
+            output: Vec::new(),
+            parallel_tool_calls: true,
+            temperature: 1.0,
+            tool_choice: "none",
+            tools: [],
+            top_p: 1.0,
+            background: false,
+            max_output_tokens: self.request.generation.max_tokens,
+            max_tool_calls: (),
+            previous_response_id: self.request.previous.as_deref(),
+            prompt: (),
+            reasoning: (),
+            service_tier: "auto",
+            status: "in_progress",
+            text: (),
+            top_logprobs: (),
+            truncation: "disabled",
+            usage: None,
+            user: (),
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            kv_transfer_params: (),
+            ec_transfer_params: (),
+            input_messages: (),
+            output_messages: (),
+            engine_data: None,
+        }
+    }
+
+    /// A response that has ended at its bound.
+    pub(super) fn ended_response<'a>(
+        &'a self,
+        item: &'a str,
+        text: &'a str,
+        engine_data: Option<EngineData>,
+    ) -> ResponseBody<'a> {
+        ResponseBody {
+            incomplete_details: Some(IncompleteDetails::BOUND),
+            output: vec![OutputMessage::ended(item, text)],
+            status: "incomplete",
+            usage: Some(self.usage.responses()),
+            engine_data,
+            ..self.begun_response()
+        }
+    }
+
+    /// Keeps the conversation of a response with its answer, to be continued.
+    pub(super) fn keep(&self, text: &str) {
+        if let Some(messages) = &self.request.kept {
+            self.app.responses.keep(&self.request.id, messages.clone(), text);
+        }
     }
 }

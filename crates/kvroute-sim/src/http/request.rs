@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::App;
+use super::conversation::{Converted, Messages};
 use super::error::ApiError;
 use crate::runner::Generation;
 
@@ -31,6 +32,11 @@ pub(super) struct SimRequest {
     /// Usage so far in every chunk.
     pub(super) continuous_usage: bool,
     pub(super) return_token_ids: bool,
+    pub(super) has_stream_options: bool,
+    /// The response that it continues.
+    pub(super) previous: Option<String>,
+    /// The conversation of a response that is to be kept.
+    pub(super) kept: Option<Messages>,
     pub(super) generation: Generation,
 }
 
@@ -63,6 +69,17 @@ impl SimRequest {
         if body.is_empty() {
             return Err(ApiError::validation(String::from("body"), "Field required"));
         }
+        if !endpoint.has_stream_options() {
+            let converted = Converted::read(endpoint, &body, &app.responses)?;
+            let chat = Self::read_chat(app, Endpoint::ChatCompletions, headers, converted.chat)?;
+            let id = answer_id(app, endpoint, headers, None);
+            return Ok(Self { id, endpoint, previous: converted.previous, kept: converted.kept, ..chat });
+        }
+        Self::read_chat(app, endpoint, headers, body)
+    }
+
+    /// Reads a chat or texts.
+    fn read_chat(app: &App, endpoint: Endpoint, headers: &HeaderMap, body: Bytes) -> Result<Self, ApiError> {
         let fields: EngineFields = serde_json::from_slice(&body)?;
         if endpoint == Endpoint::ChatCompletions && fields.messages.is_none() {
             return Err(ApiError::validation(String::from("body.messages"), "Field required"));
@@ -74,6 +91,7 @@ impl SimRequest {
         let prompts = encode(app, &client)?;
         check_choices(client.choices, prompts.len())?;
         let max_tokens = answer_length(app, client.max_tokens, &prompts)?;
+        let has_stream_options = fields.stream_options.is_some();
         let options = fields.stream_options.unwrap_or_default();
         Ok(Self {
             id: answer_id(app, endpoint, headers, fields.request_id),
@@ -82,6 +100,9 @@ impl SimRequest {
             include_usage: client.include_usage,
             continuous_usage: client.include_usage && options.continuous_usage_stats.unwrap_or(false),
             return_token_ids: fields.return_token_ids.unwrap_or(false),
+            has_stream_options,
+            previous: None,
+            kept: None,
             generation: Generation {
                 prompts: prompts.into(),
                 choices: client.choices,
@@ -214,7 +235,8 @@ fn answer_id(app: &App, endpoint: Endpoint, headers: &HeaderMap, field: Option<S
     let header = headers.get("x-request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let id = header.or(field).unwrap_or_else(|| app.unique_id());
     match endpoint {
-        Endpoint::ChatCompletions => format!("chatcmpl-{id}"),
+        Endpoint::ChatCompletions | Endpoint::Messages => format!("chatcmpl-{id}"),
         Endpoint::Completions => format!("cmpl-{id}"),
+        Endpoint::Responses => format!("resp_{id}"),
     }
 }

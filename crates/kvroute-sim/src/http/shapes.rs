@@ -2,6 +2,8 @@
 
 pub(super) mod chat;
 pub(super) mod completion;
+pub(super) mod message;
+pub(super) mod response;
 pub(super) mod usage;
 
 /// How every answer ends.

@@ -4,6 +4,7 @@
 //! own transport.
 
 mod events;
+mod typed;
 
 use std::io;
 use std::slice;
@@ -21,6 +22,7 @@ use super::shapes::completion::ChoiceIds;
 use crate::runner::Token;
 
 use events::EventBuffer;
+use typed::TypedState;
 
 /// A response under way.
 struct AnswerStream {
@@ -29,6 +31,7 @@ struct AnswerStream {
     /// Choices that have begun: each tells its prompt's ids once.
     begun: Vec<bool>,
     has_roles: bool,
+    typed: TypedState,
     state: State,
 }
 
@@ -46,6 +49,7 @@ pub(super) fn respond(answer: Answer) -> Response {
         begun: vec![false; answer.request.total_choices()],
         answer,
         has_roles: false,
+        typed: TypedState::default(),
         state: State::Generating,
     };
     let body = stream::unfold(answer_stream, async |mut stream| Some((stream.next().await?, stream)));
@@ -91,6 +95,7 @@ impl AnswerStream {
     fn write(&mut self, token: &Token) {
         match self.answer.request.endpoint {
             Endpoint::ChatCompletions => {
+                self.answer.usage.prefilled(token);
                 if !std::mem::replace(&mut self.has_roles, true) {
                     (0..self.begun.len()).for_each(|choice| self.write_role(choice));
                 }
@@ -101,17 +106,21 @@ impl AnswerStream {
                 self.answer.usage.count(token);
                 self.write_completion(token);
             }
+            Endpoint::Responses | Endpoint::Messages => self.write_typed(token),
         }
     }
 
     fn write_role(&mut self, choice: usize) {
+        let private = self.answer.usage.take_private(false);
         let Answer { request, usage, .. } = &self.answer;
         let prompt = request.return_token_ids.then(|| request.prompt_of(choice));
         let usage = request.continuous_usage.then(|| usage.so_far(choice));
-        self.events.chunk(&self.answer.chat_chunk().role(choice, prompt).with_usage(usage));
+        let chunk = self.answer.chat_chunk().role(choice, prompt).with_usage(usage);
+        self.events.chunk(&chunk.with_private(private));
     }
 
     fn write_chat(&mut self, token: &Token) {
+        let private = self.answer.usage.take_private(self.answer.ends_with(token));
         let Answer { app, request, usage, .. } = &self.answer;
         let (choice, id) = (token.choice as usize, app.words.id(token.word));
         let ids = request.return_token_ids.then(|| slice::from_ref(&id));
@@ -120,11 +129,13 @@ impl AnswerStream {
             .chat_chunk()
             .text(choice, app.words.text(token.word), token.is_last, ids)
             .with_usage(request.continuous_usage.then(|| usage.so_far(choice)))
-            .with_fingerprint(self.answer.fingerprint(token));
+            .with_fingerprint(self.answer.fingerprint(token))
+            .with_private(private);
         self.events.chunk(&chunk);
     }
 
     fn write_completion(&mut self, token: &Token) {
+        let private = self.answer.usage.take_private(self.answer.ends_with(token));
         let Answer { app, request, usage, .. } = &self.answer;
         let (choice, id) = (token.choice as usize, app.words.id(token.word));
         let mut ids = ChoiceIds::default();
@@ -137,13 +148,17 @@ impl AnswerStream {
             .completion_chunk()
             .text(choice, app.words.text(token.word), token.is_last, ids)
             .with_usage(request.continuous_usage.then(|| usage.so_far(choice)))
-            .with_fingerprint(self.answer.fingerprint(token));
+            .with_fingerprint(self.answer.fingerprint(token))
+            .with_private(private);
         self.events.chunk(&chunk);
         self.begun[choice] = true;
     }
 
-    /// The usage chunk, where it was asked for, and the end mark.
+    /// The usage chunk, where it was asked for, and the end mark; or the last events.
     fn write_end(&mut self) {
+        if !self.answer.request.endpoint.has_stream_options() {
+            return self.end_typed();
+        }
         if self.answer.request.include_usage {
             let usage = Some(self.answer.usage.stream());
             match self.answer.request.endpoint {
@@ -152,7 +167,7 @@ impl AnswerStream {
                         self.answer.chat_chunk().with_usage(usage).with_fingerprint(Some(FINGERPRINT));
                     self.events.usage_chunk(&chunk);
                 }
-                Endpoint::Completions => {
+                _ => {
                     let chunk =
                         self.answer.completion_chunk().with_usage(usage).with_fingerprint(Some(FINGERPRINT));
                     self.events.usage_chunk(&chunk);

@@ -13,6 +13,7 @@ use super::error::{ApiError, json_response};
 use super::generate::Answer;
 use super::shapes::chat::{ChatChoice, ChatResponse};
 use super::shapes::completion::{ChoiceIds, CompletionChoice, CompletionResponse};
+use super::shapes::message::MessageBody;
 
 /// What one choice said.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,8 @@ pub(super) async fn respond(mut answer: Answer) -> Result<Response, ApiError> {
     let body = match answer.request.endpoint {
         Endpoint::ChatCompletions => chat(&answer, &choices),
         Endpoint::Completions => completion(&answer, &choices),
+        Endpoint::Responses => response(&answer, &choices),
+        Endpoint::Messages => message(&answer, &choices),
     }?;
     match answer.faults.break_after_chunks {
         Some(_) => Ok(cut(body)),
@@ -66,6 +69,7 @@ fn chat(answer: &Answer, choices: &[Choice]) -> Result<String, ApiError> {
         kv_transfer_params: (),
         ec_transfer_params: (),
         metrics: (),
+        engine_data: answer.usage.private(),
     };
     Ok(serde_json::to_string(&response)?)
 }
@@ -83,8 +87,24 @@ fn completion(answer: &Answer, choices: &[Choice]) -> Result<String, ApiError> {
         kv_transfer_params: (),
         ec_transfer_params: (),
         metrics: (),
+        engine_data: answer.usage.private(),
     };
     Ok(serde_json::to_string(&response)?)
+}
+
+fn response(answer: &Answer, choices: &[Choice]) -> Result<String, ApiError> {
+    let text = choices.first().map_or("", |choice| &choice.text);
+    let item = answer.item_id();
+    let body = serde_json::to_string(&answer.ended_response(&item, text, answer.usage.private()))?;
+    answer.keep(text);
+    Ok(body)
+}
+
+fn message(answer: &Answer, choices: &[Choice]) -> Result<String, ApiError> {
+    let text = choices.first().map_or("", |choice| &choice.text);
+    let (usage, private) = (answer.usage.message(), answer.usage.private());
+    let body = MessageBody::new(&answer.request.id, &answer.app.config.model, text, usage, private);
+    Ok(serde_json::to_string(&body)?)
 }
 
 fn completion_choice<'a>(answer: &'a Answer, index: usize, choice: &'a Choice) -> CompletionChoice<'a> {

@@ -59,6 +59,7 @@ impl PromptEncoder for ByteEncoder {
             Prompt::Chat(chat) => vec![encode_text(&render(chat.messages.as_str()))],
             Prompt::Texts { texts, .. } => texts.iter().map(|text| encode_text(text)).collect(),
             Prompt::TokenLists(lists) => lists.clone(),
+            Prompt::Foreign(conversation) => return Err(format!("not a chat: {conversation:?}")),
         })
     }
 

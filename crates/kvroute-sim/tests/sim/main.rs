@@ -18,3 +18,4 @@ mod libzmq;
 mod lifecycle;
 mod restarts;
 mod shapes;
+mod typed;

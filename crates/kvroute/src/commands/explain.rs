@@ -45,8 +45,7 @@ pub(crate) struct ExplainFlags {
 
 fn parse_endpoint(text: &str) -> Result<Endpoint, String> {
     let known = || Endpoint::ALL.map(Endpoint::path).join(" or ");
-    Endpoint::named(text)
-        .ok_or_else(|| format!("not an endpoint that is routed by its prompt; use {}", known()))
+    Endpoint::named(text).ok_or_else(|| format!("not an endpoint that workers serve; use {}", known()))
 }
 
 fn parse_header(text: &str) -> Result<(String, String), String> {

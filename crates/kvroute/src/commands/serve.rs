@@ -1,14 +1,23 @@
 //! `kvroute serve`: the router, until a signal asks it to end.
 
-use kvroute_server::Server;
+use std::time::Duration;
 
-use crate::config::{self, ServeFlags};
+use kvroute_server::Server;
+use tokio::time::Instant;
+
+use crate::config::{self, ServeFlags, Telemetry};
+use crate::export::{self, Export};
 use crate::failure::Failure;
+use crate::logging::Log;
 use crate::signals::StopSignals;
 
-/// Serves until SIGTERM or Ctrl-C; a second signal does not wait for streams.
-pub(crate) async fn run(flags: ServeFlags) -> Result<(), Failure> {
+/// What the last spans get at least, however long the streams took to finish.
+const SHORTEST_FLUSH: Duration = Duration::from_secs(1);
+
+/// Serves until SIGTERM or Ctrl-C; a second signal does not wait for streams. `log` and `default_log` are filters.
+pub(crate) async fn run(flags: ServeFlags, log: Option<&str>, default_log: &str) -> Result<(), Failure> {
     let loaded = config::load(&flags, config::process_environment()?)?;
+    let export = watch(&loaded.telemetry, log, default_log)?;
     for warning in loaded.warnings {
         tracing::warn!("{warning}");
     }
@@ -17,13 +26,37 @@ pub(crate) async fn run(flags: ServeFlags) -> Result<(), Failure> {
     let server = Server::start(loaded.config).await?;
     let signal = signals.next().await;
     tracing::info!(signal, ?drain, "stopping: no new requests, running streams may finish");
+    let stopped_by = Instant::now() + drain;
     tokio::select! {
-        () = server.stop() => {
+        () = stop(server, export, stopped_by) => {
             tracing::info!("stopped");
             Ok(())
         }
         signal = signals.next() => {
             Err(Failure::Failed(format!("{signal} during the stop: streams that were left are cut")))
         }
+    }
+}
+
+/// Starts the log, and the export of spans if there is to be one. Without it the router serves all the same.
+fn watch(telemetry: &Telemetry, log: Option<&str>, default_log: &str) -> Result<Option<Export>, Failure> {
+    let Telemetry { access, format, otlp } = telemetry;
+    let log = Log { flag: log, default: default_log, format: *format, access: *access };
+    let (spans, export, problem) = match otlp.as_deref().map(export::start) {
+        None => (None, None, None),
+        Some(Ok((spans, export))) => (Some(spans), Some(export), None),
+        Some(Err(problem)) => (None, None, Some(problem)),
+    };
+    log.start(spans)?;
+    if let Some(problem) = problem {
+        tracing::warn!(%problem, "spans are not exported; set tracing.otlp to \"off\" if they are not wanted");
+    }
+    Ok(export)
+}
+
+async fn stop(server: Server, export: Option<Export>, by: Instant) {
+    server.stop().await;
+    if let Some(export) = export {
+        export.flush(by.saturating_duration_since(Instant::now()).max(SHORTEST_FLUSH)).await;
     }
 }

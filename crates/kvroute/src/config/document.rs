@@ -8,9 +8,9 @@ use super::settings::ROWS;
 const HEAD: &str = "\
 # Configuration
 
-A TOML file (`kvroute serve --config FILE`), the environment and the flags set the same keys; the later one wins: file, then `DYN_…`,
-then `KVROUTE_…`, then flag. A key of `[[pool]]` that is set by environment or flag holds for every pool; `[[pool.worker]]` is set by
-the file or by `--worker URL`. `--set KEY=VALUE` sets any other key, in one pool with an index (`--set pool[1].policy=random`).
+A TOML file (`kvroute serve --config FILE`), the environment and the flags set the same keys; the later one wins: file, then `DYN_…`
+and `OTEL_…`, then `KVROUTE_…`, then flag. A key of `[[pool]]` that is set by environment or flag holds for every pool;
+`[[pool.worker]]` is set by the file or by `--worker URL`. `--set KEY=VALUE` sets any other key, in one pool with an index (`--set pool[1].policy=random`).
 `kvroute check FILE` tells what is wrong with a file. This page is generated from the settings table of the program.
 
 ```toml
@@ -61,7 +61,7 @@ fn table_line(row: &Row) -> String {
     if !row.is_worker() {
         others.push(format!("`{}`", row.env()));
     }
-    others.extend(row.dyn_env.map(|variable| format!("`{variable}`")));
+    others.extend(row.dyn_env.or(row.standard_env).map(|variable| format!("`{variable}`")));
     others.extend(row.flag.map(|flag| format!("`--{}`", flag.name)));
     let meaning = format!("{} Value: {}.", row.doc.trim(), row.expected());
     format!("| `{name}` | {default} | {} | {meaning} |\n", others.join(", "))
@@ -84,7 +84,7 @@ mod tests {
         let committed = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             committed == page(),
-            "docs/configuration.md is not fresh; run this test with KVROUTE_BLESS=1"
+            "docs/configuration.md is stale: run `cargo xtask bless` and review what it changed"
         );
     }
 }

@@ -1,7 +1,8 @@
-//! The environment: `KVROUTE_…` for every key, and the public Dynamo router's own names for some.
+//! The environment: `KVROUTE_…` for every key, the public Dynamo router's own names for some, and those of standards.
 //!
 //! A variable that looks like a key and is none earns a warning and not an error: the environment is shared
-//! with other programs, and with other versions of this one.
+//! with other programs, and with other versions of this one. So does a standard's variable that says what this program
+//! cannot do.
 
 use super::problem::{ConfigError, Problem};
 use super::raw::{Origin, RawConfig};
@@ -10,9 +11,16 @@ use super::settings::ROWS;
 use super::{hint, later};
 
 /// Variables with other first words (`KVROUTE_CACHE`) are no settings.
-const SECTIONS: [&str; 4] = ["KVROUTE_SERVER_", "KVROUTE_POOL_", "KVROUTE_METRICS_", "KVROUTE_CLUSTER_"];
+const SECTIONS: [&str; 6] = [
+    "KVROUTE_SERVER_",
+    "KVROUTE_POOL_",
+    "KVROUTE_METRICS_",
+    "KVROUTE_CLUSTER_",
+    "KVROUTE_LOG_",
+    "KVROUTE_TRACING_",
+];
 
-/// Sets what the environment names, `DYN_…` before `KVROUTE_…`; gives warnings about what it cannot mean.
+/// Sets what the environment names, `OTEL_…` and `DYN_…` before `KVROUTE_…`; gives warnings about what it cannot mean.
 pub(crate) fn apply(
     environment: impl Iterator<Item = (String, String)>,
     raw: &mut RawConfig,
@@ -21,7 +29,9 @@ pub(crate) fn apply(
     let mut own = Vec::new();
     let mut warnings = Vec::new();
     for (variable, text) in environment {
-        if let Some(row) = ROWS.iter().find(|row| row.dyn_env == Some(&variable)) {
+        if let Some(row) = ROWS.iter().find(|row| row.standard_env == Some(&variable)) {
+            warnings.extend(apply_standard(row, variable, &text, raw));
+        } else if let Some(row) = ROWS.iter().find(|row| row.dyn_env == Some(&variable)) {
             foreign.push((row, variable, text));
         } else if let Some(row) = ROWS.iter().find(|row| !row.is_worker() && row.env() == variable) {
             own.push((*row, variable, text));
@@ -36,6 +46,15 @@ pub(crate) fn apply(
     }
     warnings.sort_unstable();
     Ok(warnings)
+}
+
+/// Sets a key by a standard's variable, or warns. Empty means unset there.
+fn apply_standard(row: &'static Row, variable: String, text: &str, raw: &mut RawConfig) -> Option<String> {
+    if text.is_empty() {
+        return None;
+    }
+    let ignored = raw.set_everywhere(row, text, &Origin::Env(variable)).err()?;
+    Some(format!("{ignored}; it is ignored, set {} or {} for this program alone", row.key, row.env()))
 }
 
 fn unknown(variable: &str) -> String {

@@ -34,6 +34,7 @@ pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
         router: RouterConfig {
             pools: raw.pools.iter().map(pool).collect::<Result<_, _>>()?,
             seed: rand::random(),
+            trace_sample: root.get(&key::TRACING_SAMPLE)?.0,
         },
     };
     if config.listen == config.admin_listen && config.listen.port() != 0 {

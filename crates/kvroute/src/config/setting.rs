@@ -17,6 +17,9 @@ pub(crate) struct Row {
     pub(crate) flag: Option<Flag>,
     /// Environment variable of the public Dynamo router with the same meaning.
     pub(crate) dyn_env: Option<&'static str>,
+    /// Environment variable that a standard gives the same meaning. It is there for every program of a machine, so a
+    /// value that is of no use here is no error.
+    pub(crate) standard_env: Option<&'static str>,
     /// What values look like, without the choices.
     expected: &'static str,
     /// All words that values consist of, where another part of the program names them.
@@ -53,6 +56,7 @@ impl<T: SettingType> Setting<T> {
             default: None,
             flag: None,
             dyn_env: None,
+            standard_env: None,
             expected: T::EXPECTED,
             choices: T::CHOICES,
             check: |value| T::read(value).map(drop),
@@ -73,6 +77,11 @@ impl<T: SettingType> Setting<T> {
 
     pub(crate) const fn dyn_env(mut self, variable: &'static str) -> Self {
         self.row.dyn_env = Some(variable);
+        self
+    }
+
+    pub(crate) const fn standard_env(mut self, variable: &'static str) -> Self {
+        self.row.standard_env = Some(variable);
         self
     }
 }

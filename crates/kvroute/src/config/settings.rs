@@ -10,8 +10,9 @@ use kvroute_select::QueueOrder;
 
 use super::setting::{Row, Setting};
 use super::value::{
-    Auto, ByteSize, FilePath, IndexBytes, Interval, MetricPrefix, Name, Networks, PolicyName, PolicyNames,
-    QueueLimit, RecordedCandidates, ReplayEndpoint, Role, SessionMode, Share, Timeout, Weight, WorkerUrl,
+    Auto, ByteSize, FilePath, IndexBytes, Interval, LogFormat, MetricPrefix, Name, Networks, OtlpEndpoint,
+    PolicyName, PolicyNames, QueueLimit, RecordedCandidates, ReplayEndpoint, Role, SessionMode, Share,
+    Timeout, Weight, WorkerUrl,
 };
 
 macro_rules! settings {
@@ -137,6 +138,19 @@ settings! {
     METRICS_PREFIX: MetricPrefix = "metrics.prefix".default("\"dynamo\"").dyn_env("DYN_METRICS_PREFIX");
     /// Labels with a fixed value on every metric, such as `{ dynamo_namespace = "prod" }`.
     METRICS_CONST_LABELS: BTreeMap<String, String> = "metrics.const_labels".default("{}");
+
+    /// Whether each request leaves a line in the log when it is over, under the target `kvroute::access` and at level
+    /// `info`, which the log filter has to let through.
+    LOG_ACCESS: bool = "log.access".default("true");
+    /// What the lines of the log look like: `"text"`, or `"json"` with one object a line.
+    LOG_FORMAT: LogFormat = "log.format".default("\"text\"");
+
+    /// Collector that the spans of requests are sent to, by OTLP over HTTP. `"off"`: nothing is exported, and workers are
+    /// still told which trace a request belongs to.
+    TRACING_OTLP: OtlpEndpoint = "tracing.otlp".default("\"off\"").standard_env("OTEL_EXPORTER_OTLP_ENDPOINT");
+    /// Share of the traces that begin at this router which are kept. Where a client sends a trace of its own, that trace
+    /// says whether it is.
+    TRACING_SAMPLE: Share = "tracing.sample".default("1.0");
 }
 
 /// The row of a key without indices.

@@ -16,6 +16,7 @@ use super::settings::ROWS;
 use super::*;
 
 mod pool;
+mod telemetry;
 
 const WORKER: &str = "[[pool]]\n[[pool.worker]]\nurl = \"http://10.0.0.1:8000\"\n";
 

@@ -5,6 +5,7 @@ mod network;
 mod number;
 mod policy;
 mod queue;
+mod telemetry;
 mod text;
 mod worker_url;
 
@@ -15,6 +16,7 @@ pub(crate) use network::Networks;
 pub(crate) use number::{Auto, ByteSize, IndexBytes, Interval, Share, Timeout, Weight, parse_duration};
 pub(crate) use policy::{PolicyName, PolicyNames, SessionMode};
 pub(crate) use queue::{QueueLimit, RecordedCandidates};
+pub(crate) use telemetry::{LogFormat, OtlpEndpoint, TRACES_PATH};
 pub(crate) use text::{FilePath, MetricPrefix, Name};
 pub(crate) use worker_url::WorkerUrl;
 

@@ -175,6 +175,6 @@ fn router_config(
         max_body: MAX_BODY,
         drain: DRAIN,
         metrics: MetricsOptions::default(),
-        router: RouterConfig { pools: vec![pool], seed: plan.seed },
+        router: RouterConfig { pools: vec![pool], seed: plan.seed, trace_sample: 1.0 },
     }
 }

@@ -1,9 +1,9 @@
 //! The demo's result as JSON. The shape is an interface: fields may be added, never renamed.
 
-use std::collections::BTreeMap;
-
+use kvroute_router::{ByName, LostByStage, SurplusByStage};
 use serde::Serialize;
 
+use super::funnel::{Funnel, Loss};
 use super::outcome::Outcome;
 use super::plan::Plan;
 use super::progress::Percentiles;
@@ -26,34 +26,17 @@ struct Run<'a> {
     input_tokens: Option<u64>,
     /// Needs the history, which this version does not have.
     history_cached_tokens: Option<u64>,
+    best_cached_tokens: Option<u64>,
     best_eligible_cached_tokens: Option<u64>,
     selected_cached_tokens: Option<u64>,
     reused_tokens: Option<u64>,
     reported_input_tokens: Option<u64>,
+    ledger_input_tokens: Option<u64>,
     engine_reused_tokens: Option<u64>,
-    lost: Lost<'a>,
-    surplus: Surplus,
+    lost: LostByStage<ByName<u64>>,
+    lost_prefill_seconds: LostByStage<ByName<Option<f64>>>,
+    surplus: SurplusByStage<u64>,
     ttft_seconds: Seconds,
-}
-
-/// Stages of the loss ledger: a stage that does not exist is null. This version attributes what is lost on delivery.
-#[derive(Default, Serialize)]
-struct Lost<'a> {
-    new: Option<&'a Reasons>,
-    residency: Option<&'a Reasons>,
-    unavailable: Option<&'a Reasons>,
-    eligibility: Option<&'a Reasons>,
-    placement: Option<&'a Reasons>,
-    delivery: Option<&'a Reasons>,
-}
-
-/// Tokens by reason.
-type Reasons = BTreeMap<String, u64>;
-
-#[derive(Default, Serialize)]
-struct Surplus {
-    residency: Option<u64>,
-    delivery: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -71,7 +54,6 @@ pub(crate) fn render(plan: &Plan, outcomes: &[Outcome]) -> serde_json::Result<St
 
 fn run<'a>(plan: &Plan, outcome: &'a Outcome) -> Run<'a> {
     let funnel = &outcome.funnel;
-    let delivery = funnel.delivery.as_ref();
     Run {
         policy: &outcome.policy,
         workers: plan.workers,
@@ -83,15 +65,27 @@ fn run<'a>(plan: &Plan, outcome: &'a Outcome) -> Run<'a> {
         errors: outcome.errors,
         input_tokens: funnel.input,
         history_cached_tokens: None,
+        best_cached_tokens: funnel.anywhere,
         best_eligible_cached_tokens: funnel.best_eligible,
         selected_cached_tokens: funnel.selected,
         reused_tokens: funnel.reused,
         reported_input_tokens: funnel.reported_input,
+        ledger_input_tokens: funnel.ledger_input,
         engine_reused_tokens: outcome.engine_reused,
-        lost: Lost { delivery: delivery.map(|delivery| &delivery.lost), ..Lost::default() },
-        surplus: Surplus { delivery: delivery.map(|delivery| delivery.surplus), ..Surplus::default() },
+        lost: by_stage(funnel, |loss| loss.tokens),
+        lost_prefill_seconds: by_stage(funnel, |loss| loss.seconds),
+        surplus: SurplusByStage::each(|stage| funnel.surplus_at(stage)),
         ttft_seconds: seconds(&outcome.first_token),
     }
+}
+
+/// A stage that the router does not export does not exist.
+fn by_stage<T>(funnel: &Funnel, of: impl Fn(&Loss) -> T) -> LostByStage<ByName<T>> {
+    LostByStage::each(|stage| {
+        let mut losses = funnel.lost_at(stage).peekable();
+        losses.peek()?;
+        Some(losses.map(|loss| (loss.reason, of(loss))).collect())
+    })
 }
 
 fn seconds(percentiles: &Percentiles) -> Seconds {

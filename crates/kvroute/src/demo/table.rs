@@ -1,58 +1,146 @@
-//! The funnel as a table, one column a policy.
+//! The funnel as a table, two columns a policy: tokens, and the time that the lost ones take to be computed.
+//!
+//! Between two stages of the funnel stands what was lost there, by reason. A reason that cost nobody anything has no row:
+//! there are two dozen of them.
 
 use std::fmt::Write;
 use std::time::Duration;
 
+use super::losses;
 use super::outcome::Outcome;
 use crate::numbers::{count, thousands};
 
-/// Width of the row names, and least width of a column.
+/// Width of the row names, and least widths of the two columns of a policy: two policies fit into 80 columns.
 const NAME_WIDTH: usize = 38;
-const COLUMN_WIDTH: usize = 14;
+const VALUE_WIDTH: usize = 11;
+const TIME_WIDTH: usize = 8;
 
-/// A row: its name, and how to read its cell.
-type RowOf = (&'static str, fn(&Outcome) -> String);
+/// A row: its name, and its two cells for each run.
+struct Row {
+    name: String,
+    cells: Vec<Cell>,
+}
 
-const ROWS: &[RowOf] = &[
-    ("requests", |run| thousands(run.requests)),
-    ("errors", |run| thousands(run.errors)),
-    ("input tokens                      F0", |run| count(run.funnel.input)),
-    ("best eligible cached prefix       F2", |run| count(run.funnel.best_eligible)),
-    ("cached prefix on selected worker  F3", |run| count(run.funnel.selected)),
-    ("reused, as engines reported       F4", |run| count(run.funnel.reused)),
-    ("  last block, never delivered", |run| count(run.funnel.undelivered("last_block"))),
-    ("  lost to a stale index", |run| count(run.funnel.undelivered("stale_index"))),
-    ("  lost without explanation", |run| count(run.funnel.undelivered("unexplained"))),
-    ("  reused beyond the promise", |run| {
-        count(run.funnel.delivery.as_ref().map(|delivery| delivery.surplus))
-    }),
-    ("reused, as engines counted", |run| count(run.engine_reused)),
-    ("reused share of input", |run| percent(run.funnel.share_of_input(run.funnel.reused))),
-    ("time to first token  p50", |run| time(run.first_token.p50)),
-    ("                     p90", |run| time(run.first_token.p90)),
-    ("                     p99", |run| time(run.first_token.p99)),
-];
+/// What a run has in a row, and the time of it where that is told.
+struct Cell {
+    value: String,
+    time: String,
+}
+
+/// How to read a row of which there is always one.
+type ValueOf = fn(&Outcome) -> String;
+
+// === impl Row ===
+
+impl Row {
+    fn of(name: &str, outcomes: &[Outcome], value: ValueOf) -> Self {
+        let cell = |outcome| Cell { value: value(outcome), time: String::new() };
+        Self { name: name.to_owned(), cells: outcomes.iter().map(cell).collect() }
+    }
+
+    /// What one reason cost.
+    fn of_loss(stage: &str, reason: &str, outcomes: &[Outcome]) -> Self {
+        let cell = |outcome: &Outcome| {
+            let loss = outcome.funnel.loss(stage, reason);
+            let seconds = loss.and_then(|loss| loss.seconds).filter(|seconds| *seconds > 0.0);
+            Cell {
+                value: count(loss.map(|loss| loss.tokens)),
+                time: seconds.map(in_seconds).unwrap_or_default(),
+            }
+        };
+        let name = format!("  lost: {}", reason.replace('_', " "));
+        Self { name, cells: outcomes.iter().map(cell).collect() }
+    }
+}
 
 /// The table, one line a row, with a line end behind each.
 pub(crate) fn render(outcomes: &[Outcome]) -> String {
-    let width = |outcome: &Outcome| outcome.policy.chars().count().max(COLUMN_WIDTH);
+    let rows = rows(outcomes);
+    let width = |run: usize| {
+        let cells = rows.iter().map(|row| row.cells[run].value.chars().count());
+        cells.max().unwrap_or_default().max(VALUE_WIDTH)
+    };
+    let widths: Vec<_> = (0..outcomes.len()).map(width).collect();
     let mut text = " ".repeat(NAME_WIDTH);
-    for outcome in outcomes {
-        let _ = write!(text, " {:>width$}", outcome.policy, width = width(outcome));
+    for (outcome, width) in outcomes.iter().zip(&widths) {
+        let _ = write!(text, " {:>width$}", outcome.policy, width = width + TIME_WIDTH);
     }
     text.push('\n');
-    for (name, cell) in ROWS {
+    for Row { name, cells } in &rows {
         let _ = write!(text, "{name:<NAME_WIDTH$}");
-        for outcome in outcomes {
-            let _ = write!(text, " {:>width$}", cell(outcome), width = width(outcome));
+        for (Cell { value, time }, width) in cells.iter().zip(&widths) {
+            let _ = write!(text, " {value:>width$}{time:>TIME_WIDTH$}");
         }
+        text.truncate(text.trim_end().len());
         text.push('\n');
     }
     text
 }
 
+/// What each policy lost most of, and what the last one saved against the first.
+pub(crate) fn summary(outcomes: &[Outcome]) -> String {
+    let worst = outcomes.iter().filter_map(losses::worst);
+    let lines: Vec<_> = worst.chain(saving(outcomes)).collect();
+    lines.iter().map(|line| format!("\n{}", losses::wrapped(line))).collect()
+}
+
+fn rows(outcomes: &[Outcome]) -> Vec<Row> {
+    let row = |name: &str, value: ValueOf| vec![Row::of(name, outcomes, value)];
+    let lost = |stages: &[&str]| stages.iter().flat_map(|stage| lost_at(stage, outcomes)).collect();
+    let parts: [Vec<Row>; 14] = [
+        row("requests", |run| thousands(run.requests)),
+        row("errors", |run| thousands(run.errors)),
+        row("input tokens                      F0", |run| count(run.funnel.input)),
+        lost(&["new", "residency", "unavailable"]),
+        row("cached prefix on any worker       A", |run| count(run.funnel.anywhere)),
+        lost(&["eligibility"]),
+        row("best eligible cached prefix       F2", |run| count(run.funnel.best_eligible)),
+        lost(&["placement"]),
+        row("cached prefix on selected worker  F3", |run| count(run.funnel.selected)),
+        lost(&["delivery"]),
+        beyond_the_promise(outcomes),
+        row("reused, as engines reported       F4", |run| count(run.funnel.reused)),
+        row("reused, as engines counted", |run| count(run.engine_reused)),
+        outcome_rows(outcomes),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+fn outcome_rows(outcomes: &[Outcome]) -> Vec<Row> {
+    let rows: [(&str, ValueOf); 4] = [
+        ("reused share of input", |run| percent(run.funnel.share_of_input(run.funnel.reused))),
+        ("time to first token  p50", |run| time(run.first_token.p50)),
+        ("                     p90", |run| time(run.first_token.p90)),
+        ("                     p99", |run| time(run.first_token.p99)),
+    ];
+    rows.into_iter().map(|(name, value)| Row::of(name, outcomes, value)).collect()
+}
+
+/// The reasons of a stage that cost some run something, in the order of the ledger.
+fn lost_at(stage: &str, outcomes: &[Outcome]) -> Vec<Row> {
+    let mut reasons: Vec<&str> = Vec::new();
+    for loss in outcomes.iter().flat_map(|outcome| outcome.funnel.lost_at(stage)) {
+        if !reasons.contains(&loss.reason) {
+            reasons.push(loss.reason);
+        }
+    }
+    let costs = |outcome: &Outcome, reason: &str| {
+        outcome.funnel.loss(stage, reason).is_some_and(|loss| loss.tokens > 0)
+    };
+    reasons.retain(|reason| outcomes.iter().any(|outcome| costs(outcome, reason)));
+    reasons.into_iter().map(|reason| Row::of_loss(stage, reason, outcomes)).collect()
+}
+
+fn beyond_the_promise(outcomes: &[Outcome]) -> Vec<Row> {
+    let surplus = |run: &Outcome| run.funnel.surplus_at("delivery");
+    if outcomes.iter().all(|run| surplus(run).unwrap_or(0) == 0) {
+        return Vec::new();
+    }
+    vec![Row::of("  reused beyond the promise", outcomes, |run| count(run.funnel.surplus_at("delivery")))]
+}
+
 /// One line about what the last policy saved against the first; `None` with fewer than two finished runs.
-pub(crate) fn saving(outcomes: &[Outcome]) -> Option<String> {
+fn saving(outcomes: &[Outcome]) -> Option<String> {
     let [first, .., last] = outcomes else { return None };
     let (before, after) = (first.funnel.reused?, last.funnel.reused?);
     let (first, last) = (&first.policy, &last.policy);
@@ -71,7 +159,11 @@ pub(crate) fn saving(outcomes: &[Outcome]) -> Option<String> {
 }
 
 fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1}%", share * 100.0))
+    share.map_or_else(|| "-".to_owned(), losses::percent)
+}
+
+fn in_seconds(seconds: f64) -> String {
+    if seconds < 100.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") }
 }
 
 fn time(time: Option<Duration>) -> String {
@@ -83,61 +175,4 @@ fn time(time: Option<Duration>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::demo::funnel::{Delivery, Funnel};
-    use crate::demo::progress::Percentiles;
-
-    fn outcome(policy: &str, reused: u64) -> Outcome {
-        let millis = |millis| Some(Duration::from_millis(millis));
-        Outcome {
-            policy: policy.to_owned(),
-            requests: 1600,
-            errors: 0,
-            first_error: None,
-            funnel: Funnel {
-                input: Some(1_000_000),
-                best_eligible: Some(800_000),
-                selected: None,
-                reused: Some(reused),
-                reported_input: Some(1_000_000),
-                delivery: (policy == "kv")
-                    .then(|| Delivery { lost: [("last_block".to_owned(), 1600)].into(), surplus: 9 }),
-            },
-            engine_reused: Some(reused),
-            first_token: Percentiles { p50: millis(7), p90: millis(120), p99: millis(1500) },
-            elapsed: Duration::from_secs(3),
-        }
-    }
-
-    #[test]
-    fn policies_stand_side_by_side_and_absent_stages_are_not_zero() {
-        let text = render(&[outcome("round-robin", 200_000), outcome("kv", 700_000)]);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>(), ["round-robin", "kv"]);
-        let cells = |row: usize| lines[row + 1][NAME_WIDTH..].split_whitespace().collect::<Vec<_>>();
-        assert_eq!(cells(0), ["1,600", "1,600"]);
-        assert_eq!(cells(4), ["-", "-"]);
-        assert_eq!(cells(5), ["200,000", "700,000"]);
-        assert_eq!([cells(6), cells(7), cells(9)], [["-", "1,600"], ["-", "0"], ["-", "9"]]);
-        assert_eq!(cells(11), ["20.0%", "70.0%"]);
-        assert_eq!(cells(12), ["7.0", "ms", "7.0", "ms"]);
-        assert_eq!(cells(14), ["1.50", "s", "1.50", "s"]);
-        assert!(lines.iter().all(|line| line.chars().count() == lines[0].chars().count()), "{text}");
-    }
-
-    #[test]
-    fn the_saving_is_the_difference_of_the_reuse() {
-        let runs = [outcome("round-robin", 200_000), outcome("kv", 700_000)];
-        assert_eq!(
-            saving(&runs).unwrap(),
-            "saved prefill: kv computed 500,000 prompt tokens less than round-robin (3.5 times the reuse)."
-        );
-        let [first, last] = runs;
-        assert_eq!(
-            saving(&[last, first.clone()]).unwrap(),
-            "round-robin reused 500,000 tokens less than kv."
-        );
-        assert_eq!(saving(&[first]), None);
-    }
-}
+mod tests;

@@ -21,15 +21,57 @@ fn reused_share(run: &Value) -> f64 {
     tokens(run, "reused_tokens") as f64 / tokens(run, "input_tokens") as f64
 }
 
-/// Every request of the run was reported on: what was promised is what was reused, plus every lost token with its
-/// reason, less what came on top.
-fn assert_delivery_closes(run: &Value) {
-    let lost = run["lost"]["delivery"].as_object().unwrap_or_else(|| panic!("no delivery in {run}"));
-    let reasons: Vec<&str> = lost.keys().map(String::as_str).collect();
-    assert_eq!(reasons, ["last_block", "stale_index", "unexplained"]);
-    let lost: u64 = lost.values().map(|tokens| tokens.as_u64().unwrap()).sum();
+/// Reasons of the stages that exist, in the order of the ledger.
+const REASONS: [(&str, &[&str]); 4] = [
+    (
+        "unavailable",
+        &[
+            "partial_block",
+            "worker_gone",
+            "cleared",
+            "index_budget",
+            "forgotten",
+            "evicted",
+            "source_blind",
+            "not_cached",
+        ],
+    ),
+    ("eligibility", &["pinned", "affinity", "unhealthy", "adapter", "already_tried"]),
+    (
+        "placement",
+        &["policy", "sampling", "tie", "load", "request_count", "recent", "tier_weight", "expected", "trust"],
+    ),
+    ("delivery", &["last_block", "stale_index", "unexplained"]),
+];
+
+fn lost(run: &Value, stage: &str) -> u64 {
+    let reasons = run["lost"][stage].as_object().unwrap_or_else(|| panic!("no {stage} in {run}"));
+    reasons.values().map(|tokens| tokens.as_u64().unwrap()).sum()
+}
+
+/// Every request of the run was reported on: each stage is the one before it, less every lost token with its reason, and
+/// what came on top.
+fn assert_closes(run: &Value) {
+    for (stage, reasons) in REASONS {
+        for losses in [&run["lost"][stage], &run["lost_prefill_seconds"][stage]] {
+            let told = losses.as_object().unwrap_or_else(|| panic!("no {stage} in {run}"));
+            assert_eq!(told.keys().collect::<Vec<_>>(), reasons, "{stage}");
+        }
+    }
+    let [input, anywhere, best, selected, reused] = [
+        "ledger_input_tokens",
+        "best_cached_tokens",
+        "best_eligible_cached_tokens",
+        "selected_cached_tokens",
+        "reused_tokens",
+    ]
+    .map(|key| tokens(run, key));
+    assert_eq!(input, tokens(run, "input_tokens"), "{run}");
+    assert_eq!(input, lost(run, "unavailable") + anywhere, "{run}");
+    assert_eq!(anywhere, lost(run, "eligibility") + best, "{run}");
+    assert_eq!(best, lost(run, "placement") + selected, "{run}");
     let surplus = run["surplus"]["delivery"].as_u64().unwrap();
-    assert_eq!(tokens(run, "selected_cached_tokens") + surplus, tokens(run, "reused_tokens") + lost, "{run}");
+    assert_eq!(selected + surplus, reused + lost(run, "delivery"), "{run}");
 }
 
 #[test]
@@ -44,8 +86,11 @@ fn kv_reuses_at_least_twice_as_much_as_round_robin_and_the_engines_agree() {
         let (best, selected) = ("best_eligible_cached_tokens", "selected_cached_tokens");
         assert!(tokens(run, selected) <= tokens(run, best), "{run}");
         assert!(tokens(run, best) <= tokens(run, "input_tokens"), "{run}");
-        assert_delivery_closes(run);
+        assert_closes(run);
+        assert_eq!(lost(run, "eligibility"), 0, "every worker was well: {run}");
     }
+    let [by_turns, by_cache] = [&runs[0], &runs[1]].map(|run| tokens(&run["lost"]["placement"], "policy"));
+    assert!(by_turns > 0 && by_cache == 0, "a policy without caches gives them up, and only that: {runs:?}");
     assert!(reused_share(&runs[1]) >= 2.0 * reused_share(&runs[0]), "{runs:?}");
 }
 
@@ -78,12 +123,15 @@ fn the_json_has_every_field_and_stages_that_do_not_exist_are_null() {
             "errors",
             "input_tokens",
             "history_cached_tokens",
+            "best_cached_tokens",
             "best_eligible_cached_tokens",
             "selected_cached_tokens",
             "reused_tokens",
             "reported_input_tokens",
+            "ledger_input_tokens",
             "engine_reused_tokens",
             "lost",
+            "lost_prefill_seconds",
             "surplus",
             "ttft_seconds",
         ]
@@ -93,11 +141,12 @@ fn the_json_has_every_field_and_stages_that_do_not_exist_are_null() {
         assert_eq!(tokens(run, key), value, "{key}");
     }
     assert!(run["history_cached_tokens"].is_null());
-    for stage in ["new", "residency", "unavailable", "eligibility", "placement"] {
+    for stage in ["new", "residency"] {
         assert_eq!(run["lost"].get(stage), Some(&Value::Null), "{stage}");
+        assert_eq!(run["lost_prefill_seconds"].get(stage), Some(&Value::Null), "{stage}");
     }
     assert_eq!(run["surplus"].get("residency"), Some(&Value::Null));
-    assert_delivery_closes(run);
+    assert_closes(run);
     let times = &run["ttft_seconds"];
     assert!(times["p50"].as_f64() <= times["p90"].as_f64() && times["p90"].as_f64() <= times["p99"].as_f64());
 }
@@ -139,10 +188,17 @@ fn the_table_goes_to_standard_output_and_the_way_there_to_standard_error() {
     assert!(output.status.success());
     let (table, progress) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(
-        table.contains("round-robin") && table.contains("F4") && table.contains("saved prefill"),
-        "{table}"
-    );
+    for part in [
+        "round-robin",
+        "F4",
+        "lost: not cached",
+        "round-robin lost most to",
+        "kv lost most to",
+        "saved prefill",
+    ] {
+        assert!(table.contains(part), "no {part:?} in {table}");
+    }
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     assert!(progress.contains("/metrics"), "{progress}");
     assert!(!table.contains('\x1b') && !progress.contains('\x1b'));
 }

@@ -6,7 +6,7 @@ use super::process::{failure, run, stdout};
 const COLUMNS: usize = 80;
 const ROWS: usize = 24;
 
-const COMMANDS: [&str; 6] = ["serve", "demo", "engine", "explain", "check", "completions"];
+const COMMANDS: [&str; 7] = ["serve", "demo", "engine", "explain", "check", "metrics", "completions"];
 
 #[test]
 fn each_help_fits_a_screen() {
@@ -51,6 +51,10 @@ fn wrong_usage_ends_with_2_and_names_what_is_wrong() {
         (vec!["explain", "-", "--header", "x-session-id"], "NAME=VALUE"),
         (vec!["explain", "/absent.json"], "cannot read request /absent.json"),
         (vec!["explain", "-"], "the request is not JSON"),
+        (vec!["metrics", "--format", "yaml"], "table, markdown, json, python, grafana, prometheus"),
+        (vec!["metrics", "--prefix", "9lives"], "use letters, digits and _"),
+        (vec!["metrics", "--format", "grafana", "--dashboard", "funel"], "funnel, workers, traffic"),
+        (vec!["metrics", "--dashboard", "funnel"], "--dashboard needs --format grafana"),
         (vec!["completions", "klingon"], "klingon"),
         (vec!["check", "x", "--log", "=="], "--log"),
     ] {

@@ -70,6 +70,8 @@ async fn a_record_has_the_fields_that_tools_rely_on() {
         "best_cached_tokens",
         "best_eligible_cached_tokens",
         "selected_cached_tokens",
+        "eligibility_reason",
+        "placement_reason",
         "waited_seconds",
         "block_size",
         "eligible",

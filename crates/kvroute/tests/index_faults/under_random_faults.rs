@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kvroute_core::BlockSize;
 use kvroute_sim::{EventEndpoint, Incident, SimConfig};
-use kvroute_testkit::{CapturedLog, Exposition, Fleet, server_config};
+use kvroute_testkit::{CapturedLog, Exposition, Fleet, Ledger, server_config};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -97,7 +97,7 @@ async fn every_lost_token_has_a_reason_or_an_excuse_and_every_source_recovers() 
     let scrape = fleet.at_rest().await;
     let evidence = Evidence::of(&ordeals, began);
     assert_explained(&scrape, &log, &evidence, &records, plan);
-    assert_at_rest(&scrape, plan);
+    Ledger::after_departures(&scrape).assert_closes();
     assert_reports_are_the_clients(&scrape, &records, plan);
     assert_eq!(states(&fleet).await, vec!["exact"; WORKERS as usize], "{plan:?}");
     assert_index_is_true(&fleet, &ordeals, plan).await;
@@ -192,21 +192,6 @@ fn assert_explained(
         stories.join("\n")
     );
     assert!(predicted > 1_000, "{plan:?}: nothing was predicted");
-}
-
-fn assert_at_rest(scrape: &Exposition, plan: Plan) {
-    for gauge in [
-        "dynamo_frontend_worker_active_decode_blocks",
-        "dynamo_frontend_worker_active_prefill_tokens",
-        "dynamo_frontend_stage_requests",
-    ] {
-        for (labels, value) in scrape.family(gauge) {
-            assert_eq!(value, 0.0, "{plan:?}: {gauge} {labels:?}");
-        }
-    }
-    let started = scrape.count("dynamo_component_router_requests_started_total", &[]);
-    assert_eq!(scrape.count("kvroute_attempts_total", &[]), started, "{plan:?}");
-    assert_eq!(scrape.count("kvroute_router_reuse_reports_total", &[]), started, "{plan:?}");
 }
 
 /// What clients read in their answers, the router has counted, and nothing else but what clients did not wait for.

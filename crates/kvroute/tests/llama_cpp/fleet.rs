@@ -55,7 +55,12 @@ impl Fleet {
 
     /// The body of the router's answer to a chat.
     pub(crate) async fn chat(&self, body: &Value) -> String {
-        let request = Request::post(format!("{}/v1/chat/completions", self.url))
+        self.ask("/v1/chat/completions", body).await
+    }
+
+    /// The body of the router's answer to any request that is served.
+    pub(crate) async fn ask(&self, path: &str, body: &Value) -> String {
+        let request = Request::post(format!("{}{path}", self.url))
             .header("content-type", "application/json")
             .body(Full::from(body.to_string()))
             .unwrap();

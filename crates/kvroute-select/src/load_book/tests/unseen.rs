@@ -85,7 +85,7 @@ fn the_speed_that_streams_showed_is_that_of_whole_answers() {
     let mut load = LoadBook::new();
     book(&mut load, 1, 4000, &[], 1);
     load.first_token(AttemptId::new(1), seconds(2));
-    assert_eq!(load.prefill_speed(SLOT), Some(2000.0));
+    assert_eq!(load.prefill_speed(SLOT), TokensPerSecond::new(2000.0));
     book_whole(&mut load, 2, 4000, seconds(2));
     assert_eq!([3, 4].map(|at| backlog_at(&mut load, seconds(at))), [4000, 0]);
 }

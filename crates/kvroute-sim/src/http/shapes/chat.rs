@@ -4,7 +4,7 @@ use kvroute_core::TokenId;
 use serde::Serialize;
 
 use super::FINISH_REASON;
-use super::usage::{StreamUsage, WholeUsage};
+use super::usage::{EngineData, StreamUsage, WholeUsage};
 
 /// A whole response.
 #[derive(Debug, Serialize)]
@@ -23,6 +23,8 @@ pub(in crate::http) struct ChatResponse<'a> {
     pub(in crate::http) kv_transfer_params: (),
     pub(in crate::http) ec_transfer_params: (),
     pub(in crate::http) metrics: (),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) engine_data: Option<EngineData>,
 }
 
 /// One answer of a whole response.
@@ -65,6 +67,8 @@ pub(in crate::http) struct ChatChunk<'a> {
     prompt_text: Option<()>,
     #[serde(skip_serializing_if = "Option::is_none")]
     system_fingerprint: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine_data: Option<EngineData>,
 }
 
 #[derive(Debug, Serialize)]
@@ -129,6 +133,7 @@ impl<'a> ChatChunk<'a> {
             prompt_token_ids: None,
             prompt_text: None,
             system_fingerprint: None,
+            engine_data: None,
         }
     }
 
@@ -168,6 +173,11 @@ impl<'a> ChatChunk<'a> {
 
     pub(in crate::http) fn with_usage(mut self, usage: Option<StreamUsage>) -> Self {
         self.usage = usage;
+        self
+    }
+
+    pub(in crate::http) const fn with_private(mut self, report: Option<EngineData>) -> Self {
+        self.engine_data = report;
         self
     }
 

@@ -4,7 +4,7 @@ use kvroute_core::TokenId;
 use serde::Serialize;
 
 use super::FINISH_REASON;
-use super::usage::{StreamUsage, WholeUsage};
+use super::usage::{EngineData, StreamUsage, WholeUsage};
 
 /// A whole response.
 #[derive(Debug, Serialize)]
@@ -20,6 +20,8 @@ pub(in crate::http) struct CompletionResponse<'a> {
     pub(in crate::http) kv_transfer_params: (),
     pub(in crate::http) ec_transfer_params: (),
     pub(in crate::http) metrics: (),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) engine_data: Option<EngineData>,
 }
 
 /// One answer of a whole response.
@@ -48,6 +50,8 @@ pub(in crate::http) struct CompletionChunk<'a> {
     usage: Option<StreamUsage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     system_fingerprint: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine_data: Option<EngineData>,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,6 +103,7 @@ impl<'a> CompletionChunk<'a> {
             choices: Vec::new(),
             usage: None,
             system_fingerprint: None,
+            engine_data: None,
         }
     }
 
@@ -124,6 +129,11 @@ impl<'a> CompletionChunk<'a> {
 
     pub(in crate::http) fn with_usage(mut self, usage: Option<StreamUsage>) -> Self {
         self.usage = usage;
+        self
+    }
+
+    pub(in crate::http) const fn with_private(mut self, report: Option<EngineData>) -> Self {
+        self.engine_data = report;
         self
     }
 

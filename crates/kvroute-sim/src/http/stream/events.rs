@@ -37,12 +37,22 @@ impl EventBuffer {
 
     /// Adds a chunk.
     pub(super) fn chunk(&mut self, chunk: &impl Serialize) {
-        self.json(chunk, false);
+        self.json("", chunk, false);
     }
 
     /// Adds the usage chunk.
     pub(super) fn usage_chunk(&mut self, chunk: &impl Serialize) {
-        self.json(chunk, self.truncated_usage);
+        self.json("", chunk, self.truncated_usage);
+    }
+
+    /// Adds an event with a name.
+    pub(super) fn event(&mut self, name: &'static str, event: &impl Serialize) {
+        self.json(name, event, false);
+    }
+
+    /// Adds the event that tells the usage.
+    pub(super) fn usage_event(&mut self, name: &'static str, event: &impl Serialize) {
+        self.json(name, event, self.truncated_usage);
     }
 
     /// Adds the end mark.
@@ -62,9 +72,14 @@ impl EventBuffer {
         self.bytes.split().freeze()
     }
 
-    fn json(&mut self, chunk: &impl Serialize, truncated: bool) {
+    fn json(&mut self, name: &'static str, chunk: &impl Serialize, truncated: bool) {
         if self.is_broken {
             return;
+        }
+        if !name.is_empty() {
+            for part in ["event: ", name, "\n"] {
+                self.bytes.put_slice(part.as_bytes());
+            }
         }
         self.bytes.put_slice(b"data: ");
         let start = self.bytes.len();

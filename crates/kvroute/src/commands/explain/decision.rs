@@ -20,6 +20,12 @@ pub(crate) struct Decision {
     pub(crate) best_cached_tokens: Option<u64>,
     pub(crate) best_eligible_cached_tokens: Option<u64>,
     pub(crate) selected_cached_tokens: Option<u64>,
+    /// Why the longest cached prefix could not be picked; absent from routers that do not tell.
+    #[serde(default)]
+    pub(crate) eligibility_reason: Option<String>,
+    /// Why the longest one that could be picked was not.
+    #[serde(default)]
+    pub(crate) placement_reason: Option<String>,
     pub(crate) waited_seconds: f64,
     pub(crate) block_size: u32,
     pub(crate) eligible: u64,

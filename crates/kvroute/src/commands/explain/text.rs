@@ -71,7 +71,8 @@ fn caches(decision: &Decision) -> String {
         let holder = holder(decision, best, true);
         let _ = writeln!(
             text,
-            "lost by the decision: {given_up} tokens{}",
+            "lost by the decision: {given_up} tokens{}{}",
+            because(decision.placement_reason.as_deref()),
             holder.map(dearer).unwrap_or_default()
         );
     } else {
@@ -79,8 +80,12 @@ fn caches(decision: &Decision) -> String {
     }
     if let Some(out_of_reach) = beyond(anywhere, best) {
         let holder = holder(decision, anywhere, false);
-        let _ =
-            writeln!(text, "out of reach: {out_of_reach} tokens{}", holder.map(barred).unwrap_or_default());
+        let _ = writeln!(
+            text,
+            "out of reach: {out_of_reach} tokens{}{}",
+            because(decision.eligibility_reason.as_deref()),
+            holder.map(|holder| format!(" on {}", holder.name())).unwrap_or_default()
+        );
     }
     text
 }
@@ -104,9 +109,8 @@ fn dearer(holder: &Candidate) -> String {
     }
 }
 
-fn barred(holder: &Candidate) -> String {
-    let why = holder.excluded.as_deref().unwrap_or("excluded");
-    format!(" on {} ({})", holder.name(), in_words(why))
+fn because(reason: Option<&str>) -> String {
+    reason.map(|reason| format!(" ({})", in_words(reason))).unwrap_or_default()
 }
 
 fn shadow_line(shadow: &Shadow) -> String {

@@ -210,6 +210,27 @@ fn roles_of_later_versions_are_named_as_such() {
 }
 
 #[test]
+fn a_collector_is_named_by_its_base_address() {
+    let url = |text| read::<OtlpEndpoint>(text).map(|endpoint| endpoint.0);
+    assert_eq!(url("off"), Ok(None));
+    assert_eq!(url("http://127.0.0.1:4318"), Ok(Some("http://127.0.0.1:4318".to_owned())));
+    assert_eq!(url("http://Collector:4318/otlp/"), Ok(Some("http://collector:4318/otlp".to_owned())));
+    for text in ["", "on", "127.0.0.1:4318", "https://127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://"] {
+        assert!(url(text).is_err_and(|expected| expected.contains("http:// address")), "{text}");
+    }
+    let whole = url("http://127.0.0.1:4318/v1/traces").unwrap_err();
+    assert!(whole.contains("without /v1/traces"), "{whole}");
+    assert!(OtlpEndpoint::read(&toml::Value::Boolean(false)).is_err());
+}
+
+#[test]
+fn a_log_is_text_or_json() {
+    assert_eq!(read::<LogFormat>("text"), Ok(LogFormat::Text));
+    assert_eq!(read::<LogFormat>("json"), Ok(LogFormat::Json));
+    assert!(read::<LogFormat>("JSONL").is_err());
+}
+
+#[test]
 fn truth_has_many_spellings() {
     for text in ["1", "true", "YES", "On"] {
         assert_eq!(read::<bool>(text), Ok(true), "{text}");
@@ -244,6 +265,7 @@ proptest! {
         let _ = read::<BusyThreshold>(&text);
         let _ = read::<Interval>(&text);
         let _ = read::<Share>(&text);
+        let _ = read::<OtlpEndpoint>(&text);
         let _ = read::<Vec<String>>(&text);
         let _ = read::<std::collections::BTreeMap<String, String>>(&text);
     }

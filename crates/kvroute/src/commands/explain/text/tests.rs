@@ -20,6 +20,7 @@ fn taken() -> Value {
         "id": "d-0f-7", "request_id": "req-1", "at": 1_000_000, "model": "m", "policy": "kv",
         "reason": "lowest_cost", "worker_id": "w1:1", "dp_rank": 0, "input_tokens": 1024,
         "best_cached_tokens": 768, "best_eligible_cached_tokens": 512, "selected_cached_tokens": 0,
+        "eligibility_reason": "already_tried", "placement_reason": "load",
         "waited_seconds": 1.25, "block_size": 16, "eligible": 3, "left_out": 1,
         "candidates": [
             candidate("w1:1", 0, 67.5, 2.0), candidate("worker-2:8000", 512, 71.25, 1234.0), excluded,
@@ -53,8 +54,8 @@ and 1 more that are not kept
 cost = prefill + decode + requests + recent, in blocks of 16 tokens
 
 cached prefix: 0 tokens on the picked worker, 512 on the best that could be picked, 768 on any
-lost by the decision: 512 tokens on worker-2:8000/0, which would have cost 1305.25
-out of reach: 256 tokens on w4:1/0 (already tried)
+lost by the decision: 512 tokens (load) on worker-2:8000/0, which would have cost 1305.25
+out of reach: 256 tokens (already tried) on w4:1/0
 round-robin would have picked w3:1/1, with 16 tokens cached
 direct would have found no worker
 report: completed, valid report: the engine reused 496 of 1,024 tokens, 16 less than were cached

@@ -1,0 +1,194 @@
+//! `GET /api/funnel`: the numbers of `/metrics`, and what may be asked.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+use kvroute_sim::SimConfig;
+use kvroute_testkit::{Exposition, Fleet};
+use serde_json::{Value, json};
+
+/// Fields of a row, and the families that they are read from.
+const FIELDS: [(&str, &str); 13] = [
+    ("input_tokens", "dynamo_component_router_input_sequence_tokens_sum"),
+    ("best_cached_tokens", "kvroute_router_best_cached_prefix_tokens_total"),
+    ("best_eligible_cached_tokens", "dynamo_component_router_kv_best_eligible_cached_prefix_tokens_total"),
+    ("selected_cached_tokens", "dynamo_component_router_kv_selected_cached_prefix_tokens_total"),
+    ("reused_tokens", "dynamo_component_router_kv_worker_reused_tokens_total"),
+    ("reported_input_tokens", "kvroute_router_reuse_reported_input_tokens_total"),
+    ("expected_input_tokens", "kvroute_router_reuse_expected_input_tokens_total"),
+    ("uncached_prefill_tokens", "kvroute_uncached_prefill_tokens_total"),
+    ("repeated_input_tokens", "kvroute_router_repeated_input_tokens_total"),
+    ("ledger_input_tokens", "kvroute_router_ledger_input_tokens_total"),
+    ("compared_predicted_tokens", "kvroute_router_reuse_compared_predicted_tokens_total"),
+    ("compared_reported_tokens", "kvroute_router_reuse_compared_reported_tokens_total"),
+    ("surplus", "kvroute_router_reuse_surplus_tokens_total"),
+];
+
+/// Engines so small that prompts push each other out.
+fn engine(model: &str) -> SimConfig {
+    SimConfig { model: model.to_owned(), kv_blocks: 100, prefill_tps: 200_000, ..SimConfig::default() }
+}
+
+/// Each of a dozen topics twice, and all of them once more, several at a time.
+async fn talk(fleet: &Fleet, model: &str) {
+    let mut asking = tokio::task::JoinSet::new();
+    for number in 0..48 {
+        let text = format!("topic {}: {}", number / 2 % 12, "the same words again and again ".repeat(60));
+        let messages = json!([{"role": "user", "content": text}]);
+        let body = json!({"model": model, "messages": messages, "max_tokens": 4, "stream": true});
+        let (client, url) = (fleet.client.clone(), fleet.data("/v1/chat/completions"));
+        asking.spawn(async move { client.post(&url, &body).await.status });
+        if asking.len() == 6 {
+            assert_eq!(asking.join_next().await.unwrap().unwrap(), 200);
+        }
+    }
+    assert!(asking.join_all().await.iter().all(|status| *status == 200));
+}
+
+async fn funnel(fleet: &Fleet, query: &str) -> Value {
+    let answer = fleet.client.get(&fleet.admin(&format!("/api/funnel{query}"))).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()
+}
+
+fn of_reasons(stage: &Value) -> u64 {
+    let reasons = stage.as_object().unwrap_or_else(|| panic!("{stage} is no stage"));
+    reasons.values().map(|tokens| tokens.as_u64().unwrap()).sum()
+}
+
+fn assert_exposed(row: &Value, scrape: &Exposition) {
+    let model = row["model"].as_str().unwrap();
+    let labels = [("model", model), ("phase", row["phase"].as_str().unwrap())];
+    for (field, family) in FIELDS {
+        let shown = if field == "surplus" { &row["surplus"]["delivery"] } else { &row[field] };
+        assert_eq!(shown.as_u64(), Some(scrape.count(family, &labels)), "{field} of {model}");
+    }
+    for (stage, reasons) in row["lost"].as_object().unwrap() {
+        let Some(reasons) = reasons.as_object() else { continue };
+        for (reason, tokens) in reasons {
+            let labels = [labels[0], labels[1], ("stage", stage), ("reason", reason)];
+            let exposed = scrape.count("kvroute_router_reuse_lost_tokens_total", &labels);
+            assert_eq!(tokens.as_u64(), Some(exposed), "{stage} {reason} of {model}");
+        }
+    }
+    for (field, family, label) in [
+        ("reports", "kvroute_router_reuse_reports_total", "outcome"),
+        ("uncounted_attempts", "kvroute_uncounted_attempts_total", "reason"),
+        ("attempts", "kvroute_attempts_total", "outcome"),
+    ] {
+        for (name, count) in row[field].as_object().unwrap() {
+            let exposed = scrape.count(family, &[labels[0], labels[1], (label, name)]);
+            assert_eq!(count.as_u64(), Some(exposed), "{field} {name} of {model}");
+        }
+    }
+}
+
+fn assert_closes(row: &Value) {
+    let field = |name: &str| row[name].as_u64().unwrap_or_else(|| panic!("{name} of {row}"));
+    let lost = |stage: &str| of_reasons(&row["lost"][stage]);
+    assert_eq!(field("ledger_input_tokens"), field("input_tokens"));
+    assert_eq!(field("ledger_input_tokens"), lost("unavailable") + field("best_cached_tokens"));
+    assert_eq!(field("best_cached_tokens"), field("best_eligible_cached_tokens") + lost("eligibility"));
+    assert_eq!(field("best_eligible_cached_tokens"), field("selected_cached_tokens") + lost("placement"));
+    let surplus = row["surplus"]["delivery"].as_u64().unwrap();
+    assert_eq!(
+        field("compared_predicted_tokens") + surplus,
+        field("compared_reported_tokens") + lost("delivery")
+    );
+    assert!(field("selected_cached_tokens") > 0 && lost("unavailable") > 0, "{row}");
+}
+
+#[tokio::test]
+async fn all_rows_are_the_numbers_of_the_metrics_and_close() {
+    let fleet = Fleet::start(vec![engine("one"), engine("one"), engine("two"), engine("two")], "kv").await;
+    talk(&fleet, "one").await;
+    talk(&fleet, "two").await;
+    let scrape = fleet.at_rest().await;
+    let report = funnel(&fleet, "?window=all").await;
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| &row["model"]).collect::<Vec<_>>(), ["one", "two"]);
+    for row in rows {
+        assert_exposed(row, &scrape);
+        assert_closes(row);
+        assert_eq!(row["attempts"]["completed"], 48);
+        for absent in [&row["history_cached_tokens"], &row["lost"]["new"], &row["lost"]["residency"]] {
+            assert!(absent.is_null(), "{row}");
+        }
+        assert_eq!(row["surplus"].get("residency"), Some(&Value::Null));
+    }
+    for model in report["models"].as_array().unwrap() {
+        let seconds = &model["lost_prefill_seconds"];
+        for stage in ["unavailable", "eligibility", "placement", "delivery"] {
+            for (reason, lost) in seconds[stage].as_object().unwrap() {
+                let labels =
+                    [("model", model["model"].as_str().unwrap()), ("stage", stage), ("reason", reason)];
+                let exposed = scrape.sum("kvroute_router_lost_prefill_seconds_total", &labels);
+                assert_same_time(lost.as_f64().unwrap(), exposed.unwrap());
+            }
+        }
+        assert!(seconds["new"].is_null() && of_seconds(&seconds["unavailable"]) > 0.0, "{seconds}");
+    }
+    fleet.stop().await;
+}
+
+/// Both were written to the last digit; the reader of JSON may miss that one.
+fn assert_same_time(shown: f64, exposed: f64) {
+    assert!((shown - exposed).abs() <= exposed * 1e-12, "{shown} s and {exposed} s");
+}
+
+fn of_seconds(stage: &Value) -> f64 {
+    stage.as_object().unwrap().values().map(|seconds| seconds.as_f64().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn where_no_index_is_asked_its_stages_are_null() {
+    let fleet = Fleet::start(vec![engine("one")], "round-robin").await;
+    talk(&fleet, "one").await;
+    fleet.at_rest().await;
+    let report = funnel(&fleet, "?window=all").await;
+    let row = &report["rows"][0];
+    for field in [
+        "best_cached_tokens",
+        "best_eligible_cached_tokens",
+        "selected_cached_tokens",
+        "ledger_input_tokens",
+        "compared_predicted_tokens",
+        "compared_reported_tokens",
+    ] {
+        assert_eq!(row.get(field), Some(&Value::Null), "{field}");
+    }
+    let stages: Vec<_> = row["lost"].as_object().unwrap().iter().collect();
+    assert_eq!(stages.len(), 6);
+    assert!(stages.iter().all(|(_, stage)| stage.is_null()), "{stages:?}");
+    assert!(row["input_tokens"].as_u64() > Some(0) && row["reused_tokens"].as_u64() > Some(0), "{row}");
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn a_window_tells_how_much_it_covers_and_rows_can_be_asked_for() {
+    let fleet = Fleet::start(vec![engine("one"), engine("two")], "kv").await;
+    talk(&fleet, "one").await;
+    fleet.at_rest().await;
+    let all = funnel(&fleet, "?window=all").await;
+    let hour = funnel(&fleet, "?window=1h").await;
+    let covered = hour["window_seconds"].as_f64().unwrap();
+    assert!(covered > 0.0 && covered < 3600.0, "the router is younger than an hour: {covered}");
+    assert_eq!(hour["rows"], all["rows"], "nothing was before");
+
+    let of = |report: &Value| -> Vec<String> {
+        let rows = report["rows"].as_array().unwrap().iter();
+        rows.map(|row| format!("{} {}", row["model"].as_str().unwrap(), row["phase"].as_str().unwrap()))
+            .collect()
+    };
+    assert_eq!(of(&all), ["one aggregated", "two aggregated"]);
+    let two = funnel(&fleet, "?model=two").await;
+    assert_eq!((of(&two), &two["models"][0]["model"]), (vec!["two aggregated".to_owned()], &json!("two")));
+    assert_eq!(two["rows"][0]["input_tokens"], 0);
+    assert_eq!(of(&funnel(&fleet, "?phase=aggregated&window=600").await).len(), 2);
+    assert_eq!(of(&funnel(&fleet, "?phase=prefill").await), [""; 0]);
+
+    for (query, param) in [("window=soon", "window"), ("phase=both", "phase"), ("reason=load", "reason")] {
+        let answer = fleet.client.get(&fleet.admin(&format!("/api/funnel?{query}"))).await;
+        assert_eq!((answer.status.as_u16(), &answer.error()["param"]), (400, &json!(param)), "{query}");
+    }
+    fleet.stop().await;
+}
