@@ -13,6 +13,12 @@ pub(crate) fn describe() -> String {
     format!("{processor}, {cores} cores, {memory}, Linux {}", system.trim())
 }
 
+/// Threads that ran or wanted to, a minute, five and fifteen minutes on average: what else the machine did.
+pub(crate) fn load_average() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+}
+
 /// Bytes of this process that are in memory; `None` where the system does not say.
 pub(crate) fn resident_bytes() -> Option<u64> {
     field("/proc/self/status", "VmRSS").and_then(|size| kibibytes(&size))

@@ -1,4 +1,4 @@
-//! Measures the index, the way of events into it, and what the policies make of a fleet.
+//! Measures the index, the way of events into it, decisions, telemetry, and what the policies make of a fleet.
 //!
 //! A workspace of its own, so that the published indexes that it is held against are compiled by nobody else. Figures
 //! come with the machine they were measured on, and as ratios to the others of the same run. Nothing here decides
@@ -14,10 +14,11 @@ mod random;
 mod soak;
 mod stopwatch;
 mod table;
+mod telemetry;
 
 use clap::{Parser, Subcommand};
 
-/// Measures kvroute's index beside published ones in the same run, and its policies beside each other. Build it with `--release`, run it on an idle machine.
+/// Measures kvroute's index, decisions and telemetry beside published ones in the same run, and its policies beside each other. Build it with `--release`, run it on an idle machine.
 #[derive(Parser, Debug)]
 #[command(name = "kvroute-bench")]
 struct Cli {
@@ -32,6 +33,7 @@ enum Command {
     Index(index::IndexArgs),
     Ingest(ingest::IngestArgs),
     Soak(soak::SoakArgs),
+    Telemetry(telemetry::TelemetryArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -41,5 +43,6 @@ fn main() -> anyhow::Result<()> {
         Command::Index(args) => index::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Soak(args) => soak::run(&args),
+        Command::Telemetry(args) => telemetry::run(&args),
     }
 }
