@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
+use kvroute_server::ServeConfig;
 use kvroute_sim::SimConfig;
-use kvroute_testkit::{Exposition, Fleet};
+use kvroute_testkit::{Exposition, Fleet, server_config};
 use serde_json::{Value, json};
 
 /// Fields of a row, and the families that they are read from.
@@ -25,15 +26,14 @@ const FIELDS: [(&str, &str); 13] = [
 
 /// Engines so small that prompts push each other out.
 fn engine(model: &str) -> SimConfig {
-    SimConfig { model: model.to_owned(), kv_blocks: 100, prefill_tps: 200_000, ..SimConfig::default() }
+    SimConfig { model: model.to_owned(), kv_blocks: 200, prefill_tps: 200_000, ..SimConfig::default() }
 }
 
-/// Each of a dozen topics twice, and all of them once more, several at a time.
+/// Half a dozen topics four times, and another half a dozen, several at a time.
 async fn talk(fleet: &Fleet, model: &str) {
     let mut asking = tokio::task::JoinSet::new();
     for number in 0..48 {
-        let text = format!("topic {}: {}", number / 2 % 12, "the same words again and again ".repeat(60));
-        let messages = json!([{"role": "user", "content": text}]);
+        let messages = json!([{"role": "user", "content": text(number / 24 * 6 + number % 6)}]);
         let body = json!({"model": model, "messages": messages, "max_tokens": 4, "stream": true});
         let (client, url) = (fleet.client.clone(), fleet.data("/v1/chat/completions"));
         asking.spawn(async move { client.post(&url, &body).await.status });
@@ -42,6 +42,30 @@ async fn talk(fleet: &Fleet, model: &str) {
         }
     }
     assert!(asking.join_all().await.iter().all(|status| *status == 200));
+}
+
+/// A policy that gives caches up, and callers who may, too.
+fn lossy(urls: &[String]) -> ServeConfig {
+    let mut config = server_config(urls, "random");
+    config.trusted = vec!["127.0.0.0/8".parse().unwrap()];
+    config.router.pools[0].observe = true;
+    config
+}
+
+/// All topics once more, by callers who name a worker whatever the others hold.
+async fn name_worker(fleet: &Fleet, model: &str, engine: usize) {
+    let worker = fleet.engines[engine].url().trim_start_matches("http://").to_owned();
+    for topic in 0..12 {
+        let body =
+            json!({"model": model, "messages": [{"role": "user", "content": text(topic)}], "max_tokens": 1});
+        let url = fleet.data("/v1/chat/completions");
+        let answer = fleet.client.post_with(&url, &[("x-kvroute-worker", &worker)], &body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+}
+
+fn text(topic: usize) -> String {
+    format!("topic {topic}: {}", "the same words again and again ".repeat(60))
 }
 
 async fn funnel(fleet: &Fleet, query: &str) -> Value {
@@ -94,14 +118,19 @@ fn assert_closes(row: &Value) {
         field("compared_predicted_tokens") + surplus,
         field("compared_reported_tokens") + lost("delivery")
     );
-    assert!(field("selected_cached_tokens") > 0 && lost("unavailable") > 0, "{row}");
+    let stages =
+        [field("selected_cached_tokens"), lost("unavailable"), lost("eligibility"), lost("placement")];
+    assert!(stages.iter().all(|tokens| *tokens > 0), "nothing to be mixed up: {row}");
 }
 
 #[tokio::test]
 async fn all_rows_are_the_numbers_of_the_metrics_and_close() {
-    let fleet = Fleet::start(vec![engine("one"), engine("one"), engine("two"), engine("two")], "kv").await;
-    talk(&fleet, "one").await;
-    talk(&fleet, "two").await;
+    let engines = ["one", "one", "two", "two"].map(engine).to_vec();
+    let fleet = Fleet::start_with(engines, lossy).await;
+    for (model, first) in [("one", 0), ("two", 2)] {
+        talk(&fleet, model).await;
+        name_worker(&fleet, model, first).await;
+    }
     let scrape = fleet.at_rest().await;
     let report = funnel(&fleet, "?window=all").await;
     let rows = report["rows"].as_array().unwrap();
@@ -109,7 +138,7 @@ async fn all_rows_are_the_numbers_of_the_metrics_and_close() {
     for row in rows {
         assert_exposed(row, &scrape);
         assert_closes(row);
-        assert_eq!(row["attempts"]["completed"], 48);
+        assert_eq!(row["attempts"]["completed"], 48 + 12);
         for absent in [&row["history_cached_tokens"], &row["lost"]["new"], &row["lost"]["residency"]] {
             assert!(absent.is_null(), "{row}");
         }

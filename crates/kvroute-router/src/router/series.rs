@@ -64,22 +64,11 @@ impl Shared {
 
     fn expected_series(&self) -> Result<usize, RouterError> {
         let pools: Vec<_> = self.plans.iter().flat_map(|plan| self.expected_pools(plan)).collect();
-        let contradicts =
-            |error: kvroute_metrics::MetricsError| RouterError::Contradiction(error.to_string());
-        let metrics = Metrics::new(&MetricsOptions::default()).map_err(contradicts)?;
-        let made = pools.iter().map(|pool| pool.metrics(&metrics)).collect::<Result<Vec<_>, _>>()?;
-        let worker = WorkerId::new("expected");
-        let of_workers =
-            self.workers.len() * cost(&metrics, || metrics.worker(&worker, WorkerState::Starting));
-        let mut kinds = BTreeMap::new();
-        for kind in pools.iter().flat_map(|pool| &pool.ranks) {
-            *kinds.entry(*kind).or_insert(0) += 1;
-        }
-        let of_ranks: usize =
-            kinds.into_iter().map(|(kind, ranks)| ranks * cost(&metrics, || kind.metrics(&metrics))).sum();
-        let expected = metrics.series() + of_workers + of_ranks;
-        drop(made);
-        Ok(expected)
+        let metrics = Metrics::new(&MetricsOptions::default())
+            .map_err(|error| RouterError::Contradiction(error.to_string()))?;
+        let _made = pools.iter().map(|pool| pool.metrics(&metrics)).collect::<Result<Vec<_>, _>>()?;
+        let ranks = pools.iter().flat_map(|pool| &pool.ranks);
+        Ok(metrics.series() + of_workers(&metrics, self.workers.len()) + of_ranks(&metrics, ranks))
     }
 
     /// The pools of a plan; a plan without any will have one.
@@ -179,6 +168,21 @@ impl RankKind {
         };
         (rank, source, memory)
     }
+}
+
+/// The series of so many workers, without those of their ranks.
+fn of_workers(metrics: &Metrics, workers: usize) -> usize {
+    let worker = WorkerId::new("expected");
+    workers * cost(metrics, || metrics.worker(&worker, WorkerState::Starting))
+}
+
+/// The series of ranks: one of each kind is made and counted.
+fn of_ranks<'a>(metrics: &Metrics, ranks: impl Iterator<Item = &'a RankKind>) -> usize {
+    let mut kinds = BTreeMap::new();
+    for kind in ranks {
+        *kinds.entry(*kind).or_insert(0) += 1;
+    }
+    kinds.into_iter().map(|(kind, ranks)| ranks * cost(metrics, || kind.metrics(metrics))).sum()
 }
 
 /// How many series somebody makes.
