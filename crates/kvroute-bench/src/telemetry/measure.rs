@@ -173,7 +173,7 @@ fn sample<T: Telemetry>(
     };
     let turns: Vec<Turn> = thread::scope(|scope| {
         let tell = &tell;
-        let threads: Vec<_> = (0..1.min(cell.threads)).map(|thread| scope.spawn(move || tell(thread))).collect();
+        let threads: Vec<_> = (0..cell.threads).map(|thread| scope.spawn(move || tell(thread))).collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     let times = turns.iter().map(|turn| nanoseconds_each(turn.took() - turn.other, requests));
