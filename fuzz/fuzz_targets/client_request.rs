@@ -31,9 +31,10 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 fn check(endpoint: Endpoint, request: &ClientRequest) {
     serde_json::from_slice::<IgnoredAny>(request.body()).expect("what is taken as JSON is JSON");
     assert!(request.choices > 0 && request.prompt.count() > 0);
-    for inject_usage in [false, true] {
+    for (inject_usage, return_token_ids) in [(false, false), (true, false), (false, true), (true, true)] {
         for (keep_continuous, model) in [(false, None), (false, Some(ALIAS)), (true, Some(ALIAS))] {
-            check_edits(endpoint, request, UpstreamEdits { inject_usage, keep_continuous, model });
+            let edits = UpstreamEdits { inject_usage, keep_continuous, return_token_ids, model };
+            check_edits(endpoint, request, edits);
         }
     }
 }
@@ -41,12 +42,14 @@ fn check(endpoint: Endpoint, request: &ClientRequest) {
 fn check_edits(endpoint: Endpoint, request: &ClientRequest, edits: UpstreamEdits<'_>) {
     let upstream = request.upstream_body(edits);
     let injected = edits.inject_usage && request.lacks_usage();
+    let asked_for_ids = edits.return_token_ids && request.lacks_token_ids();
     let again = ClientRequest::parse(endpoint, upstream.clone()).expect("an edited body is still a request");
     assert_eq!(again.prompt, request.prompt);
     assert_eq!(again.cache_salt, request.cache_salt);
     assert_eq!(again.previous_response, request.previous_response);
     assert_eq!((again.choices, again.max_tokens), (request.choices, request.max_tokens));
     assert_eq!((again.stream, again.include_usage), (request.stream, request.include_usage || injected));
+    assert_eq!(again.return_token_ids, request.return_token_ids || asked_for_ids);
 
     // Numbers beyond a double and lone surrogates are JSON, but nothing that this tree can hold.
     let Ok(mut expected) = serde_json::from_slice::<Value>(request.body()) else { return };
@@ -55,6 +58,9 @@ fn check_edits(endpoint: Endpoint, request: &ClientRequest, edits: UpstreamEdits
     }
     if injected {
         ask_for_usage(&mut expected["stream_options"], edits.keep_continuous);
+    }
+    if asked_for_ids {
+        expected["return_token_ids"] = json!(true);
     }
     assert_eq!(serde_json::from_slice::<Value>(&upstream).expect("an edited body is JSON"), expected);
 }

@@ -1,4 +1,4 @@
-//! Measures the index, the way of events into it, decisions, telemetry, and what the policies make of a fleet.
+//! Measures the index, the way of events into it, decisions, telemetry, token ids, and what the policies make of a fleet.
 //!
 //! A workspace of its own, so that the published indexes that it is held against are compiled by nobody else. Figures
 //! come with the machine they were measured on, and as ratios to the others of the same run. Nothing here decides
@@ -7,6 +7,7 @@
 mod balance;
 mod decide;
 mod heap;
+mod history;
 mod index;
 mod ingest;
 mod machine;
@@ -15,6 +16,7 @@ mod soak;
 mod stopwatch;
 mod table;
 mod telemetry;
+mod token_ids;
 
 use clap::{Parser, Subcommand};
 
@@ -30,19 +32,23 @@ struct Cli {
 enum Command {
     Balance(balance::BalanceArgs),
     Decide(decide::DecideArgs),
+    History(history::HistoryArgs),
     Index(index::IndexArgs),
     Ingest(ingest::IngestArgs),
     Soak(soak::SoakArgs),
     Telemetry(telemetry::TelemetryArgs),
+    TokenIds(token_ids::TokenIdsArgs),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Balance(args) => balance::run(&args),
         Command::Decide(args) => decide::run(&args),
+        Command::History(args) => history::run(&args),
         Command::Index(args) => index::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::Telemetry(args) => telemetry::run(&args),
+        Command::TokenIds(args) => token_ids::run(&args),
     }
 }

@@ -8,6 +8,10 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::{BlockSize, Blocks, Namespace, TokenId, Tokens};
 
+/// Names how a block's tokens and the blocks before it become a [`SequenceHash`]. Hashes that leave the process (files,
+/// messages to replicas) are told together with it, so that those of another version are never mixed with them.
+pub const HASH_SCHEME: &str = "xxh3-64-chained-1";
+
 /// Hash of the tokens of one block, whatever stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockHash(u64);

@@ -2,6 +2,9 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+/// Names how the parts of a [`Namespace`] become the seed of its sequence hashes, for hashes that leave the process.
+pub const NAMESPACE_SCHEME: &str = "salt-adapter-key-framed-1";
+
 /// Seed of every sequence hash of a prompt.
 ///
 /// Two prompts share cached blocks only in the same namespace. Parts are length-framed before hashing, so

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use kvroute_openai::Unasked;
+
 use crate::spec::{ChatStyle, EngineSpec};
 use crate::{llamacpp, openai, sglang, trtllm, vllm};
 
@@ -51,9 +53,14 @@ impl EngineKind {
         self.spec().heeds_continuous_usage_alone
     }
 
-    /// Whether `return_token_ids` may be sent, and brings the prompt's ids back.
-    pub const fn accepts_return_token_ids(self) -> bool {
-        self.spec().accepts_return_token_ids
+    /// Whether `return_token_ids` may be sent with every chat and completion and brings the ids of generated tokens.
+    pub const fn gives_token_ids(self) -> bool {
+        self.spec().gives_token_ids
+    }
+
+    /// What the engine writes in the place of token ids without that question.
+    pub const fn unasked_token_ids(self) -> Unasked {
+        self.spec().unasked_token_ids
     }
 
     /// Whether a field that the engine does not know is answered by an error.

@@ -1,7 +1,7 @@
 //! llama.cpp's `llama-server`: no blocks, no events, a cache per slot; it renders and tokenizes in two calls.
 
 use kvroute_core::{BlockSize, Tokens};
-use kvroute_openai::ChatPrompt;
+use kvroute_openai::{ChatPrompt, Unasked};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -20,7 +20,9 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     // Its streams end with `timings` anyway, and usage would move them into the chunk that is taken out again.
     accepts_stream_options: false,
     heeds_continuous_usage_alone: false,
-    accepts_return_token_ids: false,
+    // Its `return_tokens` works at its own endpoints only.
+    gives_token_ids: false,
+    unasked_token_ids: Unasked::Absent,
     refuses_unknown_fields: false,
     sums_reuse_of_prompt_lists: false,
     rank_header: None,

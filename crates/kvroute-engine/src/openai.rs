@@ -1,6 +1,7 @@
 //! Any other server with OpenAI's API: nothing is known but what every such server answers.
 
 use kvroute_core::BlockSize;
+use kvroute_openai::Unasked;
 
 use crate::spec::{ChatStyle, EngineSpec};
 
@@ -13,7 +14,8 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     assumed_block_size: Some(BlockSize::DEFAULT),
     accepts_stream_options: true,
     heeds_continuous_usage_alone: false,
-    accepts_return_token_ids: false,
+    gives_token_ids: false,
+    unasked_token_ids: Unasked::Absent,
     refuses_unknown_fields: false,
     sums_reuse_of_prompt_lists: false,
     rank_header: None,

@@ -1,6 +1,7 @@
 //! SGLang: everything stands in `/server_info`, event ports as a base to which the rank is added.
 
 use kvroute_core::{BlockSize, Blocks, DpRank, Tokens};
+use kvroute_openai::Unasked;
 use kvroute_zmtp::Endpoint;
 use serde::Deserialize;
 
@@ -18,7 +19,10 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     assumed_block_size: None,
     accepts_stream_options: true,
     heeds_continuous_usage_alone: true,
-    accepts_return_token_ids: false,
+    // Older releases do not know the field; newer ones refuse it with a chat that is streamed, and leave the members out
+    // where it was not asked for.
+    gives_token_ids: false,
+    unasked_token_ids: Unasked::Absent,
     refuses_unknown_fields: false,
     sums_reuse_of_prompt_lists: true,
     rank_header: Some("x-data-parallel-rank"),

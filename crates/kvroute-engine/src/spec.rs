@@ -1,7 +1,7 @@
 //! What there is to know about one kind of engine, as a table row.
 
 use kvroute_core::BlockSize;
-use kvroute_openai::ChatPrompt;
+use kvroute_openai::{ChatPrompt, Unasked};
 
 use crate::load::LoadQuestion;
 use crate::probe::{Answers, Probe};
@@ -25,8 +25,10 @@ pub(crate) struct EngineSpec {
     pub(crate) accepts_stream_options: bool,
     /// Whether `continuous_usage_stats` brings usage in every chunk without `include_usage` beside it.
     pub(crate) heeds_continuous_usage_alone: bool,
-    /// Whether `return_token_ids` brings the prompt's ids back.
-    pub(crate) accepts_return_token_ids: bool,
+    /// Whether `return_token_ids` brings the generated ids, with a chat and a completion, streamed and whole.
+    pub(crate) gives_token_ids: bool,
+    /// What stands in their place without the question.
+    pub(crate) unasked_token_ids: Unasked,
     /// Whether an unknown field is an error.
     pub(crate) refuses_unknown_fields: bool,
     /// Whether the cached tokens of a list of prompts are those of all of them.

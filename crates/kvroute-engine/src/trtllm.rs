@@ -5,6 +5,7 @@
 //! told to keep events shows only in that some come. Builds that also publish on ZeroMQ are followed by a configured
 //! address.
 
+use kvroute_openai::Unasked;
 use serde::Deserialize;
 
 use crate::load::{LoadAnswer, LoadFamilies, LoadQuestion};
@@ -22,7 +23,9 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     assumed_block_size: None,
     accepts_stream_options: true,
     heeds_continuous_usage_alone: false,
-    accepts_return_token_ids: false,
+    // It refuses fields that it does not know.
+    gives_token_ids: false,
+    unasked_token_ids: Unasked::Absent,
     refuses_unknown_fields: true,
     sums_reuse_of_prompt_lists: false,
     rank_header: None,

@@ -1,6 +1,7 @@
 //! vLLM: KV events on ZeroMQ, announced at `/kv_event_sources` since 0.32; the block size stands in a metric label.
 
 use kvroute_core::{BlockSize, Blocks, DpRank};
+use kvroute_openai::Unasked;
 use serde::Deserialize;
 
 use crate::exposition::series;
@@ -18,7 +19,9 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     assumed_block_size: None,
     accepts_stream_options: true,
     heeds_continuous_usage_alone: false,
-    accepts_return_token_ids: true,
+    // Since 0.10.2; older releases ignore the field.
+    gives_token_ids: true,
+    unasked_token_ids: Unasked::Null,
     refuses_unknown_fields: false,
     sums_reuse_of_prompt_lists: false,
     rank_header: Some("x-data-parallel-rank"),

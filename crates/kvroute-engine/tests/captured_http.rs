@@ -8,5 +8,7 @@ mod captured_server;
 mod load;
 #[path = "captured_http/probe.rs"]
 mod probe;
+#[path = "captured_http/token_ids.rs"]
+mod token_ids;
 #[path = "captured_http/tokenize_remote.rs"]
 mod tokenize_remote;

@@ -16,7 +16,8 @@ use kvroute_core::{Figure, Tokens, WorkerReport};
 
 use crate::judgement::{Reading, believable, settled_by_opening};
 use crate::{
-    Close, Closed, Closing, DeliveryReason, FunnelSink, Judgement, Opening, PendingDelivery, ReportOutcome,
+    Close, Closed, Closing, DeliveryReason, FunnelSink, HistoryObservation, Judgement, Opening,
+    PendingDelivery, ReportOutcome,
 };
 
 /// The books of one attempt: one dispatch of one request to one rank in one phase.
@@ -26,6 +27,7 @@ pub struct AttemptLedger<S: FunnelSink> {
     /// `None` once it is closed.
     sink: Option<S>,
     dispatched: bool,
+    is_taught: bool,
     reports: Reports,
 }
 
@@ -45,7 +47,7 @@ impl<S: FunnelSink> AttemptLedger<S> {
     pub fn open(opening: Opening, sink: S) -> Self {
         debug_assert!(opening.is_consistent(), "cached stages out of order: {opening:?}");
         sink.opened(&opening);
-        Self { opening, sink: Some(sink), dispatched: false, reports: Reports::default() }
+        Self { opening, sink: Some(sink), dispatched: false, is_taught: false, reports: Reports::default() }
     }
 
     /// What it was opened with.
@@ -56,6 +58,11 @@ impl<S: FunnelSink> AttemptLedger<S> {
     /// Notes that the worker has the request now.
     pub fn dispatched(&mut self) {
         self.dispatched = true;
+    }
+
+    /// Notes that the history has learned the attempt.
+    pub fn taught(&mut self) {
+        self.is_taught = true;
     }
 
     /// Takes what a worker said. The first valid report is counted at once, with all that is known of its
@@ -127,13 +134,24 @@ impl<S: FunnelSink> AttemptLedger<S> {
             let outcome = self.outcome_without_report(close);
             self.judge(Judgement::without_report(outcome, &self.opening, self.reports.engine_input));
         }
-        let closing =
-            Closing { close, dispatched: self.dispatched, outcome: self.outcome(), reused: self.reused() };
+        let closing = Closing {
+            close,
+            dispatched: self.dispatched,
+            outcome: self.outcome(),
+            reused: self.reused(),
+            observation: self.observation(),
+        };
         let pending = self.sink.take().and_then(|sink| {
             sink.closed(&closing);
             PendingDelivery::of(sink, self.open_loss())
         });
         Closed { closing, pending }
+    }
+
+    fn observation(&self) -> Option<HistoryObservation> {
+        let observation =
+            if self.is_taught { HistoryObservation::Complete } else { HistoryObservation::Incomplete };
+        self.opening.history.map(|_| observation)
     }
 
     fn open_loss(&self) -> Tokens {

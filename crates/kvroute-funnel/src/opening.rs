@@ -12,6 +12,9 @@ use crate::SelectionLosses;
 pub struct Opening {
     /// Whether the prompt was counted, and what the index knew of it.
     pub count: Count,
+    /// F1: tokens in the leading blocks of each prompt that some request has computed before; `None` where no history was
+    /// asked, which is not the same as zero. Only where the cached stages are known, and not of a decode leg.
+    pub history: Option<Tokens>,
     /// What the worker's reports are worth.
     pub reports: ReportExpectation,
     /// What the loss ledger needs: present exactly when the cached stages are. Only a decode leg, which the ledger
@@ -24,7 +27,7 @@ pub struct Opening {
 /// What is lost by the selection, and what is needed, beside F3 and F4, to tell why tokens were not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerTerms {
-    /// F0 − A, A − F2 and F2 − F3 with their reasons.
+    /// F0 − A, with a history in two parts, A − F2 and F2 − F3 with their reasons.
     pub losses: SelectionLosses,
     /// What of F3 its worker can reuse at the most: of each prompt its cached prefix, but for the block with its last
     /// token ([`BlockSize::reusable_tokens`](kvroute_core::BlockSize::reusable_tokens)), summed prompt by prompt.
@@ -92,13 +95,19 @@ impl Opening {
         !matches!(self.count, Count::Uncounted(UncountedReason::Endpoint))
     }
 
-    /// True unless the cached stages contradict each other or the input, the losses between them do not close, or
-    /// losses are told of an attempt that no index was asked for.
+    /// True unless the cached stages contradict each other or the input, the history knows more than the input, the losses
+    /// between them do not close, or losses or a history are told of an attempt that no index was asked for.
     pub fn is_consistent(&self) -> bool {
-        let Count::Exact { input, cached: Some(cached) } = self.count else { return self.ledger.is_none() };
+        let Count::Exact { input, cached: Some(cached) } = self.count else {
+            return self.ledger.is_none() && self.history.is_none();
+        };
         let CachedStages { anywhere, best, selected } = cached;
         invariants::cached_stages_are_ordered(selected, best, anywhere, input)
-            && self.ledger.is_none_or(|terms| terms.losses.close(input, &cached))
+            && self.history.is_none_or(|history| invariants::history_is_within_input(history, input))
+            && match &self.ledger {
+                Some(terms) => terms.losses.close(input, self.history, &cached),
+                None => self.history.is_none(),
+            }
     }
 }
 

@@ -3,7 +3,7 @@
 //! A trait, because three things keep them: the metrics of the live router, the totals of a replay, and the
 //! recorder of the property tests.
 
-use kvroute_core::Tokens;
+use kvroute_core::{Tokens, closed_label};
 
 use crate::{DeliveryReason, Judgement, Opening, PendingDelivery, ReportOutcome};
 
@@ -39,6 +39,16 @@ pub enum Close {
     Cancelled,
 }
 
+closed_label! {
+    /// What became of an attempt that the history was asked about.
+    HistoryObservation {
+        /// The history learned it.
+        Complete = "complete",
+        /// It failed, was cancelled or broke off, so that nothing was taught.
+        Incomplete = "incomplete",
+    }
+}
+
 /// What is known of an attempt once it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closing {
@@ -50,6 +60,8 @@ pub struct Closing {
     pub outcome: Option<ReportOutcome>,
     /// F4, where the outcome adds to it.
     pub reused: Option<Tokens>,
+    /// What the history learned of it; present exactly when its [`Opening`] has F1.
+    pub observation: Option<HistoryObservation>,
 }
 
 /// A closed attempt, and what is still to be decided of it.

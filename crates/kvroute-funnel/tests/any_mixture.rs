@@ -1,5 +1,5 @@
-//! Attempts of every kind side by side, their steps in any order: with and without an index view, of every phase, counted or
-//! not, tried again, reporting whatever engines report, abandoned at any point. The equations hold over all of them at every
+//! Attempts of every kind side by side, their steps in any order: with and without an index view or a history, of every
+//! phase, counted or not, tried again, reporting whatever engines report, abandoned at any point. The equations hold over all of them at every
 //! moment that they are said to hold.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
@@ -10,9 +10,9 @@ use std::rc::Rc;
 
 use kvroute_core::{Exclusion, Figure, PlacementReason, RemovalCause, ReportSource, Tokens, WorkerReport};
 use kvroute_funnel::{
-    AttemptLedger, CachedStages, Close, Closing, Count, DeliveryReason, FunnelSink, Judgement, LedgerTerms,
-    MissingBlock, Opening, PendingDelivery, ReportExpectation, ReportOutcome, SelectionLosses,
-    UnavailableLoss, UncountedReason,
+    AbsentLoss, AttemptLedger, CachedStages, Close, Closing, Count, DeliveryReason, FunnelSink, HistoryLoss,
+    HistoryTerms, Judgement, LedgerTerms, MissingBlock, Opening, PendingDelivery, ReportExpectation,
+    ReportOutcome, SelectionLosses, UnavailableLoss, UncountedReason,
 };
 use proptest::prelude::*;
 
@@ -21,8 +21,18 @@ use proptest::prelude::*;
 struct Books {
     input: u64,
     ledger_input: u64,
+    /// F1.
+    history: u64,
+    observed_input: u64,
+    observed: u64,
+    observations: BTreeMap<&'static str, u64>,
+    /// Observed attempts that the history learned, once each.
+    taught: u64,
     /// A, F2 and F3.
     stages: [u64; 3],
+    new: u64,
+    residency: u64,
+    residency_surplus: u64,
     unavailable: u64,
     eligibility: u64,
     placement: u64,
@@ -72,13 +82,25 @@ impl FunnelSink for Sink {
         };
         books.input += input;
         books.repeated += if opening.is_repeat { input } else { 0 };
+        if let Some(history) = opening.history {
+            books.observed += 1;
+            books.observed_input += input;
+            books.history += history.get();
+        }
         let Some(CachedStages { anywhere, best, selected }) = cached else { return };
         for (sum, stage) in books.stages.iter_mut().zip([anywhere, best, selected]) {
             *sum += stage.get();
         }
         if let Some(LedgerTerms { losses, .. }) = opening.ledger {
             books.ledger_input += input;
-            books.unavailable += losses.unavailable.total().get();
+            match losses.absent {
+                AbsentLoss::Unavailable(loss) => books.unavailable += loss.total().get(),
+                AbsentLoss::ByHistory(loss) => {
+                    books.new += loss.new_tokens().get();
+                    books.residency += loss.residency_tokens().get();
+                    books.residency_surplus += loss.surplus_tokens().get();
+                }
+            }
             books.eligibility += losses.eligibility.map_or(0, |_| (anywhere - best).get());
             books.placement += losses.placement.map_or(0, |_| (best - selected).get());
         }
@@ -116,6 +138,11 @@ impl FunnelSink for Sink {
         let mut books = self.books.borrow_mut();
         *books.closed.entry(closing.close.as_str()).or_default() += 1;
         books.dispatched += u64::from(closing.dispatched);
+        let has_history = self.opening.borrow().is_some_and(|opening| opening.history.is_some());
+        assert_eq!(closing.observation.is_some(), has_history, "{closing:?}");
+        if let Some(observation) = closing.observation {
+            *books.observations.entry(observation.as_str()).or_default() += 1;
+        }
     }
 }
 
@@ -144,7 +171,13 @@ impl Books {
     /// What holds of the phases that the loss ledger covers.
     fn assert_ledger(&self) {
         let [anywhere, best, selected] = self.stages;
-        assert_eq!(self.ledger_input, self.unavailable + anywhere, "L = unavailable + A: {self:?}");
+        assert_eq!(
+            self.ledger_input + self.residency_surplus,
+            self.new + self.residency + self.unavailable + anywhere,
+            "L + surplus = new + residency + unavailable + A: {self:?}"
+        );
+        assert_eq!(self.observed_input, self.new + self.history, "observed = new + F1: {self:?}");
+        assert!(self.observed_input <= self.ledger_input, "{self:?}");
         assert_eq!(anywhere, best + self.eligibility, "A = F2 + eligibility: {self:?}");
         assert_eq!(best, selected + self.placement, "F2 = F3 + placement: {self:?}");
     }
@@ -156,6 +189,8 @@ impl Books {
         assert_eq!(self.outcomes.values().sum::<u64>(), self.opened - self.mute, "{self:?}");
         assert_eq!(self.closed.values().sum::<u64>(), self.opened, "{self:?}");
         assert!(self.dispatched <= self.opened, "{self:?}");
+        assert_eq!(self.observations.values().sum::<u64>(), self.observed, "{self:?}");
+        assert_eq!(self.observations.get("complete").copied().unwrap_or(0), self.taught, "{self:?}");
         assert!(self.reported_input <= self.expected_input, "{self:?}");
         assert_eq!(self.uncached, self.truly_reported_input - self.truly_reused, "{self:?}");
         assert!(self.truly_reused <= self.reused, "{self:?}");
@@ -166,6 +201,7 @@ impl Books {
 #[derive(Clone, Debug)]
 enum Step {
     Dispatch,
+    Teach,
     Report(WorkerReport),
     Counted(u64),
     Close(Close),
@@ -194,7 +230,11 @@ const DECODE: usize = 2;
 
 const SIZE: u64 = 16;
 
-fn any_losses(input: u64, stages: CachedStages) -> impl Strategy<Value = SelectionLosses> {
+fn any_losses(
+    input: u64,
+    history: Option<Tokens>,
+    stages: CachedStages,
+) -> impl Strategy<Value = SelectionLosses> {
     let block = (1u64..20, prop::option::of(prop::sample::select(RemovalCause::ALL.to_vec())), any::<bool>());
     let block = block.prop_map(|(tokens, removed, is_held)| MissingBlock {
         tokens: Tokens::new(tokens),
@@ -205,9 +245,18 @@ fn any_losses(input: u64, stages: CachedStages) -> impl Strategy<Value = Selecti
     let reasons =
         (prop::sample::select(Exclusion::ALL.to_vec()), prop::sample::select(PlacementReason::ALL.to_vec()));
     (facts, reasons).prop_map(move |((partial, blocks, blind), (eligibility, placement))| {
-        let lost = Tokens::new(input) - stages.anywhere;
+        let (input, partial, anywhere) = (Tokens::new(input), Tokens::new(partial), stages.anywhere);
+        let unavailable = |blocks| UnavailableLoss::of(input - anywhere, partial, [blocks], blind);
+        let absent = match history {
+            None => AbsentLoss::Unavailable(unavailable(blocks)),
+            Some(history) => {
+                let terms = HistoryTerms { input, history, anywhere, partial };
+                let prompt = (history.saturating_sub(anywhere), blocks);
+                AbsentLoss::ByHistory(HistoryLoss::of(terms, [prompt], blind))
+            }
+        };
         SelectionLosses {
-            unavailable: UnavailableLoss::of(lost, Tokens::new(partial), [blocks], blind),
+            absent,
             eligibility: (stages.best < stages.anywhere).then_some(eligibility),
             placement: (stages.selected < stages.best).then_some(placement),
         }
@@ -215,27 +264,30 @@ fn any_losses(input: u64, stages: CachedStages) -> impl Strategy<Value = Selecti
 }
 
 fn any_opening(phase: usize) -> impl Strategy<Value = Opening> {
-    let counted =
-        (1u64..100, 0u64..7, 0u64..7, 0u64..7, any::<bool>()).prop_flat_map(move |(input, a, b, c, view)| {
-            let mut blocks = [a, b, c].map(|blocks| blocks.min(input / SIZE) * SIZE);
+    let asks = (any::<bool>(), any::<bool>());
+    let counted = (1u64..100, prop::array::uniform4(0u64..7), asks).prop_flat_map(
+        move |(input, blocks, (view, asks_history))| {
+            let [known, mut blocks @ ..] = blocks.map(|blocks| blocks.min(input / SIZE) * SIZE);
             blocks.sort_unstable();
             let [selected, best, anywhere] = blocks.map(Tokens::new);
             let stages = CachedStages { anywhere, best, selected };
-            any_losses(input, stages).prop_map(move |losses| {
+            let history = (view && asks_history && phase != DECODE).then_some(Tokens::new(known));
+            any_losses(input, history, stages).prop_map(move |losses| {
                 let count = Count::Exact { input: Tokens::new(input), cached: view.then_some(stages) };
                 let reusable = Tokens::new((input - 1) / SIZE * SIZE);
                 let ledger = (view && phase != DECODE).then_some(LedgerTerms { losses, reusable });
-                (count, ledger)
+                (count, history, ledger)
             })
-        });
+        },
+    );
     let uncounted = prop::sample::select(UncountedReason::ALL.to_vec())
-        .prop_map(|reason| (Count::Uncounted(reason), None));
+        .prop_map(|reason| (Count::Uncounted(reason), None, None));
     let reports =
         prop_oneof![5 => Just(ReportExpectation::Expected), 1 => Just(ReportExpectation::Ambiguous)];
     (prop_oneof![4 => counted, 1 => uncounted], reports, any::<bool>()).prop_map(
-        move |((count, ledger), reports, is_repeat)| {
+        move |((count, history, ledger), reports, is_repeat)| {
             let reports = if phase == DECODE { ReportExpectation::Excluded } else { reports };
-            Opening { count, reports, ledger, is_repeat }
+            Opening { count, history, reports, ledger, is_repeat }
         },
     )
 }
@@ -254,6 +306,7 @@ fn any_step(input: u64) -> impl Strategy<Value = Step> {
     let report = (source, figure(input), figure(input / 2));
     prop_oneof![
         2 => Just(Step::Dispatch),
+        1 => Just(Step::Teach),
         5 => report.prop_map(|(source, prompt, reused)| Step::Report(WorkerReport { source, prompt, reused })),
         1 => (0..input + 9).prop_map(Step::Counted),
         2 => prop::sample::select(Close::ALL.to_vec()).prop_map(Step::Close),
@@ -277,6 +330,8 @@ struct Underway {
     ledger: Option<AttemptLedger<Sink>>,
     steps: std::vec::IntoIter<Step>,
     reason: Reason,
+    is_taught: bool,
+    books: Rc<RefCell<Books>>,
 }
 
 type Pending = (PendingDelivery<Sink>, Reason);
@@ -287,6 +342,12 @@ impl Underway {
         let Some(ledger) = &mut self.ledger else { return true };
         match self.steps.next() {
             Some(Step::Dispatch) => ledger.dispatched(),
+            Some(Step::Teach) => {
+                let is_first = !std::mem::replace(&mut self.is_taught, true);
+                let is_observed = ledger.opening().history.is_some();
+                self.books.borrow_mut().taught += u64::from(is_first && is_observed);
+                ledger.taught();
+            }
             Some(Step::Report(report)) => {
                 let before = ledger.outcome();
                 let judgement = ledger.report(&report);
@@ -332,7 +393,10 @@ proptest! {
                     undelivered: RefCell::default(),
                 };
                 let ledger = Some(AttemptLedger::open(story.opening, sink));
-                open.push(Underway { ledger, steps: story.steps.into_iter(), reason: story.reason });
+                open.push(Underway {
+                    ledger, steps: story.steps.into_iter(), reason: story.reason, is_taught: false,
+                    books: Rc::clone(&phases[story.phase]),
+                });
             } else if open.is_empty() {
                 break;
             } else {
@@ -351,5 +415,6 @@ proptest! {
         phases.iter().for_each(|books| books.borrow().assert_rest());
         let decode = phases[DECODE].borrow();
         prop_assert_eq!((decode.ledger_input, decode.predicted, decode.reused), (0, 0, 0));
+        prop_assert_eq!((decode.observed, decode.history), (0, 0));
     }
 }

@@ -5,7 +5,9 @@
 
 mod attempt;
 mod decision;
+mod distinct;
 mod funnel;
+mod history;
 mod index;
 mod latency;
 mod ledger;
@@ -17,7 +19,10 @@ mod source;
 mod worker;
 
 use kvroute_core::{Exclusion, Phase, PlacementReason};
-use kvroute_funnel::{Close, DeliveryReason, LossStage, ReportOutcome, UnavailableReason, UncountedReason};
+use kvroute_funnel::{
+    Close, DeliveryReason, LossStage, NewReason, ReportOutcome, ResidencyReason, UnavailableReason,
+    UncountedReason,
+};
 
 use crate::{
     Endpoint, EngineRequests, EventKind, LatencyPart, QueueRefusal, RejectReason, ReplayOutcome,
@@ -25,8 +30,8 @@ use crate::{
 };
 
 pub(crate) use self::{
-    attempt::*, decision::*, funnel::*, index::*, latency::*, ledger::*, process::*, queue::*, request::*,
-    shadow::*, source::*, worker::*,
+    attempt::*, decision::*, funnel::*, history::*, index::*, latency::*, ledger::*, process::*, queue::*,
+    request::*, shadow::*, source::*, worker::*,
 };
 
 /// One metric family.
@@ -116,6 +121,23 @@ pub const CATALOGUE: &[&Row] = &[
     &COMPARED_REPORTED,
     &UNCACHED_PREFILL,
     &UNCOUNTED_ATTEMPTS,
+    // The history.
+    &HISTORY_CACHED,
+    &HISTORY_CACHED_BY_MODEL,
+    &HISTORY_OBSERVED_INPUT,
+    &HISTORY_OBSERVATIONS,
+    &HISTORY_UNIQUE_HASHES,
+    &HISTORY_REPRESENTED_TOKENS,
+    &HISTORY_ESTIMATED_BYTES,
+    &HISTORY_CAPACITY_BLOCKS,
+    &HISTORY_CAPACITY_BYTES,
+    &HISTORY_OLDEST_ENTRY_AGE,
+    &HISTORY_UNTRACKED_OUTPUT,
+    &HISTORY_SNAPSHOT_SECONDS,
+    &HISTORY_SHARING,
+    &HISTORY_SYNC_MESSAGES,
+    &HISTORY_SYNC_DROPPED,
+    &CLUSTER_PEERS,
     // Attempts.
     &BOOKINGS,
     &DISPATCHED_ATTEMPTS,

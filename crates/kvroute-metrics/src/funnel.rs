@@ -5,7 +5,10 @@
 //! is read before an earlier one, so that no share exceeds 1.
 
 use kvroute_core::{Exclusion, Phase, PlacementReason, Tokens};
-use kvroute_funnel::{Close, DeliveryReason, LossStage, ReportOutcome, UnavailableReason, UncountedReason};
+use kvroute_funnel::{
+    Close, DeliveryReason, LossStage, NewReason, ReportOutcome, ResidencyReason, UnavailableReason,
+    UncountedReason,
+};
 
 /// Counts that only grow, as they stand at one moment.
 trait Reading: Sized {
@@ -17,6 +20,8 @@ trait Reading: Sized {
 /// One count, tokens or seconds for each reason of each stage of the loss ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Losses<T> {
+    pub(crate) new: Option<[T; NewReason::ALL.len()]>,
+    pub(crate) residency: Option<[T; ResidencyReason::ALL.len()]>,
     pub(crate) unavailable: [T; UnavailableReason::ALL.len()],
     pub(crate) eligibility: [T; Exclusion::ALL.len()],
     pub(crate) placement: [T; PlacementReason::ALL.len()],
@@ -87,12 +92,16 @@ readings! {
         lost: Losses<Tokens>,
         /// What was reused beyond the promise.
         surplus: Tokens,
+        /// What was cached beyond F1; `None` where no history is asked.
+        residency_surplus: Option<Tokens>,
         /// F4 of the attempts that were compared.
         compared_reported: Tokens,
         /// F3 of the same attempts.
         compared_predicted: Tokens,
         /// A: the most on any rank that could take the attempt, eligible or not.
         anywhere: Tokens,
+        /// F1: what some request had computed before, cached or not; `None` where no history is asked.
+        history: Option<Tokens>,
         /// Input of the attempts that the ledger covers.
         input: Tokens,
     }
@@ -116,33 +125,27 @@ impl ModelFunnel {
 // === impl Losses ===
 
 impl<T: Copy> Losses<T> {
-    /// One value of each reason, as `of` tells it.
-    pub(crate) fn each(mut of: impl FnMut(LossStage, usize) -> T) -> Self {
-        Self {
-            unavailable: std::array::from_fn(|reason| of(LossStage::Unavailable, reason)),
-            eligibility: std::array::from_fn(|reason| of(LossStage::Eligibility, reason)),
-            placement: std::array::from_fn(|reason| of(LossStage::Placement, reason)),
-            delivery: std::array::from_fn(|reason| of(LossStage::Delivery, reason)),
-        }
-    }
-
-    /// Every reason of a stage with its value, in the order of the ledger.
-    pub fn of_stage(&self, stage: LossStage) -> impl Iterator<Item = (&'static str, T)> {
+    /// Every reason of a stage with its value, in the order of the ledger; `None` where the stage does not exist.
+    pub fn of_stage(&self, stage: LossStage) -> Option<impl Iterator<Item = (&'static str, T)>> {
         let (reasons, values): (_, &[T]) = match stage {
+            LossStage::New => (NewReason::VALUES, self.new.as_ref()?),
+            LossStage::Residency => (ResidencyReason::VALUES, self.residency.as_ref()?),
             LossStage::Unavailable => (UnavailableReason::VALUES, &self.unavailable),
             LossStage::Eligibility => (Exclusion::VALUES, &self.eligibility),
             LossStage::Placement => (PlacementReason::VALUES, &self.placement),
             LossStage::Delivery => (DeliveryReason::VALUES, &self.delivery),
         };
-        reasons.iter().copied().zip(values.iter().copied())
+        Some(reasons.iter().copied().zip(values.iter().copied()))
     }
 }
 
 // === impl Reading ===
 
-impl<T: Reading> Reading for Losses<T> {
+impl<T: Reading + Clone> Reading for Losses<T> {
     fn since(&self, earlier: &Self) -> Option<Self> {
         Some(Self {
+            new: self.new.since(&earlier.new)?,
+            residency: self.residency.since(&earlier.residency)?,
             unavailable: self.unavailable.since(&earlier.unavailable)?,
             eligibility: self.eligibility.since(&earlier.eligibility)?,
             placement: self.placement.since(&earlier.placement)?,

@@ -16,6 +16,7 @@ mod error;
 mod exposition;
 mod families;
 mod funnel;
+mod history;
 mod index;
 mod label;
 mod latency;
@@ -31,6 +32,7 @@ mod request;
 pub mod rows;
 mod series;
 mod shadow;
+mod sharing;
 mod source;
 mod stage;
 mod totals;
@@ -40,7 +42,8 @@ pub use attempt::AttemptMetrics;
 pub use catalogue::{CATALOGUE, Group, Kind, Label, Row, Values};
 pub use error::MetricsError;
 pub use funnel::{CachedTotals, LedgerTotals, Losses, ModelFunnel, PhaseFunnel};
-pub use kvroute_core::{ReplayOutcome, SourceState};
+pub use history::{HistoryBounds, HistoryLevels, HistoryMetrics};
+pub use kvroute_core::{Direction, MessageResult, ReplayOutcome, SharingState, SourceState};
 pub use label::{
     Endpoint, EngineRequests, EventKind, QueueRefusal, RejectReason, RequestOutcome, RetryReason, Stage,
     WorkerState, WorkerType,
@@ -53,6 +56,7 @@ pub use pool::{PoolLabels, PoolMetrics, SelectionOverlap};
 pub use queue::{QueueMetrics, RequestInLine};
 pub use remembered::RememberedMetrics;
 pub use request::{RequestCounters, RequestRecorder, RequestShape};
+pub use sharing::SharingMetrics;
 pub use source::SourceMetrics;
 pub use stage::{StageInFlight, StageMetrics};
 pub use worker::{RankMetrics, WorkerMetrics};

@@ -7,13 +7,13 @@ use prometheus::Registry;
 use prometheus::process_collector::ProcessCollector;
 
 use crate::exposition::Exposition;
-use crate::families::Families;
+use crate::families::{Families, FamilySet};
 use crate::series::Scope;
 use crate::totals::Totals;
 use crate::{
     MetricsError, MetricsOptions, OverheadMetrics, PoolLabels, PoolMetrics, QueueMetrics, RankMetrics,
-    RememberedMetrics, RequestCounters, SourceMetrics, SourceState, StageMetrics, WorkerMetrics, WorkerState,
-    WorkerType,
+    RememberedMetrics, RequestCounters, SharingMetrics, SourceMetrics, SourceState, StageMetrics,
+    WorkerMetrics, WorkerState, WorkerType,
 };
 
 /// One router's metrics, with a registry of their own. Cheap to clone; clones are the same metrics.
@@ -39,7 +39,8 @@ const UNKNOWN_MODEL: &str = "unknown";
 // === impl Metrics ===
 
 impl Metrics {
-    /// Registers every family of the catalogue.
+    /// Registers every family of the catalogue, but for those of the history and its sharing: they come with the first pool
+    /// that has one, and with [`Metrics::sharing`].
     pub fn new(options: &MetricsOptions) -> Result<Self, MetricsError> {
         options.validate()?;
         let registry = Registry::new();
@@ -110,6 +111,12 @@ impl Metrics {
     /// Handles of the stages of requests in one phase.
     pub fn stages(&self, phase: Phase) -> StageMetrics {
         self.totals.stages(&self.families, phase).clone()
+    }
+
+    /// Handles of the sharing of histories between replicas. To be asked for only where they are shared: from then on its
+    /// families exist.
+    pub fn sharing(&self) -> SharingMetrics {
+        SharingMetrics::new(&self.families, &self.totals)
     }
 
     /// Handles of what decisions cost.

@@ -87,11 +87,14 @@ impl PhaseMetrics {
         input
     }
 
-    /// Makes A, F2, F3 and the loss ledger exist at zero.
-    pub(crate) fn show_cached(&self) {
+    /// Makes A, F2, F3 and the loss ledger exist at zero, and F1 if there is a history.
+    pub(crate) fn show_cached(&self, has_history: bool) {
         self.cached();
         if ledger::covers(self.phase) {
-            self.ledger();
+            let ledger = self.ledger();
+            if has_history {
+                ledger.show_history();
+            }
         }
     }
 
@@ -115,10 +118,13 @@ impl PhaseMetrics {
         if opening.is_repeat {
             self.repeated_input.inc_by(input.get());
         }
+        if let Some(history) = opening.history {
+            self.totals.history(&self.families).opened(history, input);
+        }
         let Some(stages) = cached else { return };
         self.cached().add(&stages);
         if let Some(terms) = &opening.ledger {
-            self.ledger().selected(input, &stages, &terms.losses, speed);
+            self.ledger().selected(input, &stages, opening, &terms.losses, speed);
         }
     }
 
@@ -146,6 +152,9 @@ impl PhaseMetrics {
         self.attempts[closing.close as usize].inc();
         if closing.dispatched {
             self.totals.dispatched_attempts.inc();
+        }
+        if let Some(observation) = closing.observation {
+            self.totals.history(&self.families).closed(observation);
         }
     }
 

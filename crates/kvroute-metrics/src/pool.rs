@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use prometheus::IntCounter;
 
 use crate::families::Families;
+use crate::history::{HistoryBounds, HistoryMetrics};
 use crate::index::IndexMetrics;
 use crate::phase::PhaseMetrics;
 use crate::series::Scope;
@@ -32,6 +33,8 @@ pub struct PoolLabels<'a> {
     pub phases: &'a [Phase],
     /// Whether the router counts the prompts; false leaves the input absent instead of zero.
     pub counts_input: bool,
+    /// The bound of its history; `None` without one, and then nothing is told of any.
+    pub history: Option<HistoryBounds>,
 }
 
 /// Handles of one pool, resolved once. Its series go when it and its last attempt are gone.
@@ -50,6 +53,7 @@ pub struct PoolMetrics {
     queue: QueueMetrics,
     shadows: Vec<ShadowCounters>,
     index: OnceLock<IndexMetrics>,
+    history: Option<Arc<HistoryMetrics>>,
     late: Mutex<Late>,
     _series: Scope,
 }
@@ -103,6 +107,9 @@ impl PoolMetrics {
             queue: QueueMetrics::new(families, labels.model, worker_type, &mut scope),
             shadows,
             index: OnceLock::new(),
+            history: labels
+                .history
+                .map(|bounds| Arc::new(HistoryMetrics::new(families, totals, labels.model, bounds))),
             late: Mutex::default(),
             _series: scope,
         };
@@ -121,7 +128,7 @@ impl PoolMetrics {
     pub fn index_view_exists(&self) {
         self.index();
         for metrics in self.phases.iter().filter_map(OnceLock::get) {
-            metrics.show_cached();
+            metrics.show_cached(self.history.is_some());
         }
     }
 
@@ -216,6 +223,11 @@ impl PoolMetrics {
     /// Counts copies that the index forgot to stay within its budget.
     pub fn index_budget_evicted(&self, copies: u64) {
         self.index().budget_evicted(copies);
+    }
+
+    /// Handles of the pool's history; `None` without one.
+    pub const fn history(&self) -> Option<&Arc<HistoryMetrics>> {
+        self.history.as_ref()
     }
 
     /// The funnel as it stands, in all phases, from the counters that a scrape shows.

@@ -39,6 +39,38 @@ pub const COMPARED_REPORTED: &Row = &catalogue::COMPARED_REPORTED;
 pub const UNCACHED_PREFILL: &Row = &catalogue::UNCACHED_PREFILL;
 /// Attempts whose prompt the router could not or was not to count, and that were routed by load.
 pub const UNCOUNTED_ATTEMPTS: &Row = &catalogue::UNCOUNTED_ATTEMPTS;
+/// Tokens in leading blocks that some request has computed before: a ceiling of what any cache could have saved, not what is cached; summed over all pools with a history.
+pub const HISTORY_CACHED: &Row = &catalogue::HISTORY_CACHED;
+/// Tokens in leading blocks that some request has computed before, cached or not, by phase and model.
+pub const HISTORY_CACHED_BY_MODEL: &Row = &catalogue::HISTORY_CACHED_BY_MODEL;
+/// Input tokens of the attempts that a history was asked about.
+pub const HISTORY_OBSERVED_INPUT: &Row = &catalogue::HISTORY_OBSERVED_INPUT;
+/// Attempts that a history was asked about, by whether it learned them; exactly one result an attempt.
+pub const HISTORY_OBSERVATIONS: &Row = &catalogue::HISTORY_OBSERVATIONS;
+/// Blocks that the histories know.
+pub const HISTORY_UNIQUE_HASHES: &Row = &catalogue::HISTORY_UNIQUE_HASHES;
+/// Tokens of the blocks that the histories know.
+pub const HISTORY_REPRESENTED_TOKENS: &Row = &catalogue::HISTORY_REPRESENTED_TOKENS;
+/// Memory that the histories really hold, everything included.
+pub const HISTORY_ESTIMATED_BYTES: &Row = &catalogue::HISTORY_ESTIMATED_BYTES;
+/// Blocks that the histories have room for.
+pub const HISTORY_CAPACITY_BLOCKS: &Row = &catalogue::HISTORY_CAPACITY_BLOCKS;
+/// Memory that the histories may hold, everything included.
+pub const HISTORY_CAPACITY_BYTES: &Row = &catalogue::HISTORY_CAPACITY_BYTES;
+/// How far back the history reaches: the age of its oldest block.
+pub const HISTORY_OLDEST_ENTRY_AGE: &Row = &catalogue::HISTORY_OLDEST_ENTRY_AGE;
+/// Generated tokens that the history did not learn, because their ids did not come.
+pub const HISTORY_UNTRACKED_OUTPUT: &Row = &catalogue::HISTORY_UNTRACKED_OUTPUT;
+/// How long the latest snapshot of the history took to be written.
+pub const HISTORY_SNAPSHOT_SECONDS: &Row = &catalogue::HISTORY_SNAPSHOT_SECONDS;
+/// Whether the replicas know together what was computed: 1 for the current state, 0 for the others.
+pub const HISTORY_SHARING: &Row = &catalogue::HISTORY_SHARING;
+/// Messages between replicas about what their histories learned, by what became of them.
+pub const HISTORY_SYNC_MESSAGES: &Row = &catalogue::HISTORY_SYNC_MESSAGES;
+/// Messages to other replicas that were never sent, because too many waited.
+pub const HISTORY_SYNC_DROPPED: &Row = &catalogue::HISTORY_SYNC_DROPPED;
+/// Other replicas that were heard of lately.
+pub const CLUSTER_PEERS: &Row = &catalogue::CLUSTER_PEERS;
 /// Attempts that were booked on a worker.
 pub const BOOKINGS: &Row = &catalogue::BOOKINGS;
 /// Attempts that a worker had and that are over, however they ended.

@@ -1,12 +1,14 @@
 //! Handles on the families that belong to no pool: what all models share.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use kvroute_core::Phase;
 use prometheus::{Histogram, IntCounter};
 
 use crate::families::Families;
+use crate::history::HistoryTotals;
 use crate::series::Scope;
+use crate::sharing::SharingCounters;
 use crate::{AddedLatency, OverheadMetrics, StageMetrics, WorkerType};
 
 /// Resolved once, when the metrics are made; never removed.
@@ -20,6 +22,8 @@ pub(crate) struct Totals {
     pub(crate) hit_rate: Histogram,
     pub(crate) overhead: OverheadMetrics,
     pub(crate) added_latency: AddedLatency,
+    history: OnceLock<HistoryTotals>,
+    sharing: OnceLock<Arc<SharingCounters>>,
     stages: [OnceLock<(StageMetrics, Scope)>; Phase::ALL.len()],
     non_max_overlap: [IntCounter; WorkerType::VALUES.len()],
     overlap_blocks_lost: [Histogram; WorkerType::VALUES.len()],
@@ -46,6 +50,8 @@ impl Totals {
             hit_rate: scope.hold(&families.hit_rate, []),
             overhead: OverheadMetrics::new(families, &mut scope),
             added_latency: AddedLatency::new(families, &mut scope),
+            history: OnceLock::new(),
+            sharing: OnceLock::new(),
             stages: Default::default(),
             non_max_overlap,
             overlap_blocks_lost,
@@ -60,6 +66,16 @@ impl Totals {
             (StageMetrics::new(families, phase, &mut scope), scope)
         });
         stages
+    }
+
+    /// What all histories share, made when the first pool has one.
+    pub(crate) fn history(&self, families: &Families) -> &HistoryTotals {
+        self.history.get_or_init(|| HistoryTotals::new(families))
+    }
+
+    /// What is told of the other replicas, made when histories are shared.
+    pub(crate) fn sharing(&self, families: &Families) -> &Arc<SharingCounters> {
+        self.sharing.get_or_init(|| Arc::new(SharingCounters::new(families)))
     }
 
     /// Counts a selection that gave away weighted overlap.

@@ -6,6 +6,7 @@
 //! router itself is absent is a rule of its own.
 
 mod funnel;
+mod history;
 mod process;
 mod sources;
 mod traffic;
@@ -64,6 +65,7 @@ pub fn alert_groups(prefix: &str) -> Vec<AlertGroup> {
         AlertGroup { name: "kvroute-traffic", alerts: traffic::alerts(&spelling) },
         AlertGroup { name: "kvroute-sources", alerts: sources::alerts(&spelling) },
         AlertGroup { name: "kvroute-funnel", alerts: funnel::alerts(&spelling) },
+        AlertGroup { name: "kvroute-history", alerts: history::alerts(&spelling) },
     ]
 }
 

@@ -6,6 +6,7 @@
 
 mod funnel;
 mod grafana;
+mod history;
 mod traffic;
 mod workers;
 
@@ -84,13 +85,18 @@ enum Unit {
 const NARROWED: [(&str, &str); 3] = [("model", "$model"), ("phase", "$phase"), ("worker_id", "$worker")];
 
 /// The words that the dashboards are asked for by, in order.
-pub const DASHBOARD_NAMES: [&str; 3] = ["funnel", "workers", "traffic"];
+pub const DASHBOARD_NAMES: [&str; 4] = ["funnel", "history", "workers", "traffic"];
 
 /// Every dashboard, with standard families under a prefix.
 pub fn dashboards(prefix: &str) -> Vec<Dashboard> {
     let spelling =
         Spelling { prefix: prefix.to_owned(), window: "$__rate_interval", narrowed: NARROWED.as_slice() };
-    vec![funnel::dashboard(&spelling), workers::dashboard(&spelling), traffic::dashboard(&spelling)]
+    vec![
+        funnel::dashboard(&spelling),
+        history::dashboard(&spelling),
+        workers::dashboard(&spelling),
+        traffic::dashboard(&spelling),
+    ]
 }
 
 /// Several dashboards in one JSON object, by name.

@@ -84,6 +84,11 @@ impl Query {
         self.joined("/ on () group_left ()", divisor)
     }
 
+    /// Together with another one.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        self.joined("+", other)
+    }
+
     /// Less another one.
     pub(crate) fn minus(self, other: Self) -> Self {
         self.joined("-", other)
@@ -214,6 +219,11 @@ impl Series {
     /// How often a gauge changed within the window.
     pub(crate) fn changes(self) -> Query {
         self.over_window("changes")
+    }
+
+    /// By how much a gauge rose within the window.
+    pub(crate) fn delta(self) -> Query {
+        self.over_window("delta")
     }
 
     /// As it is now.

@@ -1,17 +1,21 @@
 //! Reads a whole, unstreamed response.
 
 use bytes::Bytes;
+use kvroute_core::TokenId;
 
-use crate::Observation;
-use crate::response::{PartReader, without_engine_data};
+use crate::response::PartReader;
+use crate::{Observation, TokenIds};
 
 /// What a whole response said, and what the client gets of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyScan {
-    /// The response without the private `engine_data`; the very same bytes when there was none.
+    /// The response without the private `engine_data` and without ids that are withheld; the very same bytes when there
+    /// was nothing to take out.
     pub forward: Bytes,
     /// What was seen, in the order of the wire. Empty for a body that is no JSON object.
     pub observations: Vec<Observation>,
+    /// The ids that [`Observation::Generated`] speaks of.
+    pub token_ids: Vec<TokenId>,
     /// The id of the response, where it is one of `/v1/responses`: what a later request may continue.
     pub response_id: Option<String>,
 }
@@ -19,18 +23,27 @@ pub struct BodyScan {
 // === impl BodyScan ===
 
 impl BodyScan {
-    /// Reads a body. One that cannot be read passes as it is.
+    /// Reads a body without a look at token ids. One that cannot be read passes as it is.
     pub fn read(body: Bytes) -> Self {
+        Self::read_with(body, TokenIds::Ignore)
+    }
+
+    /// Reads a body whose token ids are treated like that. One that cannot be read passes as it is.
+    pub fn read_with(body: Bytes, token_ids: TokenIds) -> Self {
         let mut observations = Vec::new();
         let text = std::str::from_utf8(&body).unwrap_or_default();
-        let mut reader = PartReader::default();
+        let mut reader = PartReader::new(token_ids);
         let forward = match reader.read(text, &mut observations) {
-            Some(part) if !part.engine_data.is_empty() => {
-                without_engine_data(text, &part).map_or_else(|| Bytes::from_static(b"{}"), Bytes::from)
+            Some(part) if part.is_private => Bytes::from_static(b"{}"),
+            Some(part) if part.is_edited => {
+                let mut edited = Vec::with_capacity(text.len());
+                reader.write_edited(text, &mut edited);
+                Bytes::from(edited)
             }
             _ => body,
         };
-        Self { forward, observations, response_id: reader.response_id().map(str::to_owned) }
+        let response_id = reader.response_id().map(str::to_owned);
+        Self { forward, observations, token_ids: reader.into_token_ids(), response_id }
     }
 }
 

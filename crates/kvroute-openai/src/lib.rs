@@ -15,6 +15,7 @@ mod prompt;
 mod request;
 mod response;
 mod stream;
+mod token_ids;
 
 pub use body::BodyScan;
 pub use endpoint::Endpoint;
@@ -24,3 +25,4 @@ pub use observation::{FinishReason, Observation, TokenCounts};
 pub use prompt::{ChatPrompt, Prompt, RawJson};
 pub use request::{ClientRequest, UpstreamEdits};
 pub use stream::{StreamScanner, UsageChunk};
+pub use token_ids::{TokenIds, TokenSpan, Unasked};

@@ -2,6 +2,8 @@
 
 use kvroute_core::WorkerReport;
 
+use crate::TokenSpan;
+
 /// Something that the router reads in a response. In the order of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observation {
@@ -9,6 +11,15 @@ pub enum Observation {
     Content {
         /// `choices[].index`; 0 where an API has no choices.
         choice: u32,
+    },
+    /// The ids of tokens that a choice got with this part, whether they show as text or not. Comes behind the choice's
+    /// content and before its end; never where ids are [ignored](crate::TokenIds::Ignore).
+    Generated {
+        /// `choices[].index`.
+        choice: u32,
+        /// Where they stand in the list that comes with the observations; `None` where the engine sent something that is
+        /// no list of token ids, so that which tokens were generated is not known.
+        ids: Option<TokenSpan>,
     },
     /// A choice is complete.
     Finish {
@@ -45,6 +56,8 @@ pub enum FinishReason {
     Length,
     /// The model called a tool.
     ToolCalls,
-    /// Anything else: an abort, a content filter, an engine's own word.
+    /// The engine gave up on it: it was aborted or cancelled, failed or ran out of time.
+    Aborted,
+    /// Anything else: a content filter, an engine's own word.
     Other,
 }

@@ -20,7 +20,7 @@ use bytes::Bytes;
 
 use self::chat::ChatFields;
 use self::foreign::ForeignFields;
-use self::injection::Injection;
+use self::injection::{Edit, Injection};
 use crate::{Endpoint, JsonKind, JsonReader, Prompt, RequestError};
 
 /// A request that was read once. Everything that is not listed here passes upstream untouched.
@@ -34,6 +34,8 @@ pub struct ClientRequest {
     pub stream: bool,
     /// Whether the client itself asked for usage in the stream.
     pub include_usage: bool,
+    /// Whether the client itself asked for token ids. What an engine may take for a yes counts as one.
+    pub return_token_ids: bool,
     /// Number of answers (`n`), at least 1.
     pub choices: u32,
     /// The bound of generated tokens (`max_completion_tokens`, else `max_tokens`; `max_output_tokens` of a response), where
@@ -54,8 +56,11 @@ pub struct ClientRequest {
     /// Whether the engine computes the whole prompt whatever it has cached: it is asked for the log probabilities of
     /// the prompt's tokens, or told to leave its cache alone. What it reports then says nothing about its cache.
     pub bypasses_cache: bool,
+    /// Whether the answer begins with the prompt.
+    echoes: bool,
     body: Bytes,
     injection: Injection,
+    token_ids: Edit,
     model_at: Option<Range<usize>>,
 }
 
@@ -67,6 +72,8 @@ pub struct UpstreamEdits<'a> {
     pub inject_usage: bool,
     /// Leaves `continuous_usage_stats` as it is: the engine heeds it whether or not usage is included.
     pub keep_continuous: bool,
+    /// Sets `return_token_ids` to true if the request [lacks it](ClientRequest::lacks_token_ids).
+    pub return_token_ids: bool,
     /// Replaces the model's name: an alias is known to the router only.
     pub model: Option<&'a str>,
 }
@@ -79,6 +86,8 @@ struct Fields {
     stream: bool,
     include_usage: bool,
     injection: Option<Injection>,
+    return_token_ids: bool,
+    token_ids_at: Option<Range<usize>>,
     choices: Option<u32>,
     max_tokens: Option<u64>,
     max_completion_tokens: Option<u64>,
@@ -121,8 +130,7 @@ impl ClientRequest {
         reader.object(|member, key| fields.read(endpoint, member, key, &body))?;
         let end = reader.position() - 1;
         reader.finish()?;
-        let injection = fields.injection.take().unwrap_or_else(|| Injection::new_options(end));
-        fields.into_request(endpoint, injection, body)
+        fields.into_request(endpoint, end, body)
     }
 
     /// The body as the client sent it.
@@ -136,14 +144,23 @@ impl ClientRequest {
         self.endpoint.has_stream_options() && self.stream && !self.include_usage
     }
 
+    /// Whether token ids would have to be asked for. The same answer decides whether they are
+    /// [taken out](crate::TokenIds::Withhold) again. An answer that begins with its prompt is left alone: vLLM leaves the
+    /// prompt's text out of it where ids are asked for, and puts the prompt's ids among those of the answer.
+    pub const fn lacks_token_ids(&self) -> bool {
+        self.endpoint.has_stream_options() && !self.return_token_ids && !self.echoes
+    }
+
     /// The body that goes to the engine: the client's own bytes, edited in place.
     pub fn upstream_body(&self, edits: UpstreamEdits<'_>) -> Bytes {
         let is_injected = edits.inject_usage && self.lacks_usage();
         let [usage, continuous] = if is_injected { self.injection.edits() } else { [None, None] };
         let continuous = continuous.filter(|_| !edits.keep_continuous);
+        let asks_for_ids = edits.return_token_ids && self.lacks_token_ids();
+        let token_ids = asks_for_ids.then(|| self.token_ids.clone());
         let model = edits.model.zip(self.model_at.clone());
         let model = model.map(|(name, at)| (at, Cow::Owned(serde_json::Value::from(name).to_string())));
-        injection::splice(&self.body, [usage, continuous, model])
+        injection::splice(&self.body, [usage, continuous, token_ids, model])
     }
 }
 
@@ -192,6 +209,12 @@ impl Fields {
                 self.include_usage = include_usage;
                 self.injection = Some(injection);
             }
+            "return_token_ids" => {
+                reader.kind()?;
+                let start = reader.position();
+                self.return_token_ids = fields::leniently(reader)? == Some(true);
+                self.token_ids_at = Some(start..reader.position());
+            }
             "n" => self.choices = fields::choices(reader)?,
             "max_tokens" => self.max_tokens = fields::token_bound(reader, "max_tokens")?,
             "max_completion_tokens" => {
@@ -212,7 +235,7 @@ impl Fields {
     fn into_request(
         mut self,
         endpoint: Endpoint,
-        injection: Injection,
+        end: usize,
         body: Bytes,
     ) -> Result<ClientRequest, RequestError> {
         let has_multimodal = self.chat.has_multimodal;
@@ -226,6 +249,7 @@ impl Fields {
             model: self.model,
             stream: self.stream,
             include_usage: self.include_usage,
+            return_token_ids: self.return_token_ids,
             choices: self.choices.unwrap_or(1),
             max_tokens: self.max_completion_tokens.or(self.max_tokens).or(self.foreign.max_tokens),
             cache_salt: self.cache_salt,
@@ -235,8 +259,10 @@ impl Fields {
             prompt,
             has_multimodal,
             bypasses_cache: self.bypass.holds(endpoint),
+            echoes: self.bypass.echo,
             body,
-            injection,
+            injection: self.injection.unwrap_or_else(|| Injection::new_options(end)),
+            token_ids: injection::ask_for_token_ids(self.token_ids_at, end),
             model_at: self.model_at,
         })
     }

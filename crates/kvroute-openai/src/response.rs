@@ -5,7 +5,9 @@
 //! belongs to shows in its members, so nobody has to know it beforehand.
 
 mod choice;
+mod edits;
 mod figures;
+mod ids;
 mod report;
 mod typed;
 mod usage;
@@ -13,22 +15,27 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
+use kvroute_core::TokenId;
 
+use self::choice::Choices;
+use self::edits::Edits;
+use self::ids::{IdReader, Listed};
 use self::report::ReportDraft;
 use self::typed::{Ending, TypedPart};
 use self::usage::MessageUsage;
-use crate::{FinishReason, JsonError, JsonKind, JsonReader, Observation};
+use crate::{FinishReason, JsonError, JsonKind, JsonReader, Observation, TokenIds};
 
 /// What the router has to know about a part in order to forward it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Part {
     /// `choices: []` with a usage object: the chunk that `include_usage` adds to a stream.
     pub(crate) is_usage_only: bool,
-    /// Where the values of the private `engine_data` stand: none or one, unless the key is repeated.
-    pub(crate) engine_data: Vec<Range<usize>>,
-    /// Top-level members.
-    pub(crate) members: usize,
+    /// A chunk that is there only because the router asked for token ids.
+    pub(crate) is_ids_only: bool,
+    /// Something in it must not reach the client.
+    pub(crate) is_edited: bool,
+    /// Nothing else is in it.
+    pub(crate) is_private: bool,
 }
 
 /// Reads the parts of one answer in their order.
@@ -39,49 +46,69 @@ pub(crate) struct PartReader {
     announced: Option<FinishReason>,
     response_id: Option<String>,
     sequence_number: Option<u64>,
+    ids: IdReader,
+    /// Those of the part that was read last.
+    edits: Edits,
 }
 
 /// What one part says, before it is known to be whole.
 #[derive(Debug, Default)]
 struct Said<'a> {
+    members: usize,
+    choices: Option<Choices>,
     draft: ReportDraft,
+    /// Generated ids beside the choices.
+    ids: Listed,
     typed: TypedPart<'a>,
     is_error: bool,
-}
-
-/// The part without its private `engine_data`, every other byte as it was. `None` when nothing else was in it.
-pub(crate) fn without_engine_data(text: &str, part: &Part) -> Option<String> {
-    if part.engine_data.len() == part.members {
-        return None;
-    }
-    let mut kept = Vec::with_capacity(part.engine_data.len() + 1);
-    let mut end = text.len();
-    // From the back, so that a member knows whether a comma is left behind it.
-    for value in part.engine_data.iter().rev() {
-        let cut = member_around(&text[..end], value);
-        kept.push(&text[cut.end..end]);
-        end = cut.start;
-    }
-    kept.push(&text[..end]);
-    Some(kept.into_iter().rev().collect())
 }
 
 // === impl PartReader ===
 
 impl PartReader {
+    /// For an answer whose token ids are treated like that.
+    pub(crate) fn new(token_ids: TokenIds) -> Self {
+        Self { ids: IdReader::new(token_ids), ..Self::default() }
+    }
+
     /// Reads a part and appends what it says. `None`, and nothing appended, for text that is no JSON object.
     pub(crate) fn read(&mut self, text: &str, observations: &mut Vec<Observation>) -> Option<Part> {
-        let before = observations.len();
-        match walk(text, observations) {
-            Ok((part, said)) => {
+        let (before, ids) = (observations.len(), self.ids.ids().len());
+        self.edits.clear();
+        match walk(text, &mut self.ids, &mut self.edits, observations) {
+            Ok(said) => {
                 self.conclude(&said, observations);
-                Some(part)
+                Some(self.part(&said))
             }
             Err(_) => {
                 observations.truncate(before);
+                self.ids.truncate(ids);
                 None
             }
         }
+    }
+
+    /// Appends the part that was read last, `text`, without what must not reach the client.
+    pub(crate) fn write_edited(&mut self, text: &str, out: &mut Vec<u8>) {
+        self.edits.write(text, out);
+    }
+
+    pub(crate) const fn withholds_token_ids(&self) -> bool {
+        self.ids.are_withheld()
+    }
+
+    /// The ids that observations speak of.
+    pub(crate) fn token_ids(&self) -> &[TokenId] {
+        self.ids.ids()
+    }
+
+    /// The observations so far were taken.
+    pub(crate) fn clear_token_ids(&mut self) {
+        self.ids.truncate(0);
+    }
+
+    pub(crate) fn into_token_ids(self) -> Vec<TokenId> {
+        self.ids.into_ids()
     }
 
     /// The id of the response, where the answer is one of `/v1/responses`.
@@ -94,8 +121,21 @@ impl PartReader {
         self.sequence_number.map_or(0, |number| number.saturating_add(1))
     }
 
+    fn part(&self, said: &Said<'_>) -> Part {
+        let choices = said.choices.unwrap_or_default();
+        Part {
+            is_usage_only: said.choices.is_some() && choices.count == 0 && said.draft.usage.is_some(),
+            is_ids_only: choices.are_ids_only && self.ids.are_withheld() && !said.is_error,
+            is_edited: !self.edits.is_empty(),
+            is_private: self.edits.removed() > 0 && self.edits.removed() == said.members,
+        }
+    }
+
     fn conclude(&mut self, said: &Said<'_>, observations: &mut Vec<Observation>) {
-        let Said { draft, typed, is_error } = said;
+        let Said { choices, draft, ids, typed, is_error, .. } = said;
+        if let Some(choices) = choices {
+            choices.take_ids(*ids, observations);
+        }
         if self.response_id.is_none() {
             self.response_id = typed.response_id();
         }
@@ -128,15 +168,18 @@ impl PartReader {
     }
 }
 
-fn walk<'a>(text: &'a str, observations: &mut Vec<Observation>) -> Result<(Part, Said<'a>), JsonError> {
+fn walk<'a>(
+    text: &'a str,
+    ids: &mut IdReader,
+    edits: &mut Edits,
+    observations: &mut Vec<Observation>,
+) -> Result<Said<'a>, JsonError> {
     let mut reader = JsonReader::new(text);
-    let mut part = Part::default();
     let mut said = Said::default();
-    let mut no_choices = false;
     reader.object(|member, key| {
-        part.members += 1;
+        said.members += 1;
         match key {
-            "choices" => no_choices = choice::read_choices(member, observations)? == Some(0),
+            "choices" => said.choices = choice::read_choices(member, ids, edits, observations)?,
             "usage" => said.draft.read_usage(member)?,
             "timings" => said.draft.read_timings(member)?,
             "prompt_progress" => said.draft.read_progress(member)?,
@@ -144,33 +187,17 @@ fn walk<'a>(text: &'a str, observations: &mut Vec<Observation>) -> Result<(Part,
             "engine_data" => {
                 member.kind()?;
                 let start = member.position();
-                said.draft.read_engine_data(member)?;
-                part.engine_data.push(start..member.position());
+                said.ids = said.draft.read_engine_data(member, ids)?;
+                edits.remove_member(start..member.position());
             }
+            "prompt_token_ids" => ids.read_prompt(member, edits)?,
             "error" => said.is_error = member.skip()? != "null",
             _ => said.typed.read(member, key, &mut said.draft)?,
         }
         Ok::<(), JsonError>(())
     })?;
     reader.finish()?;
-    part.is_usage_only = no_choices && said.draft.usage.is_some();
-    Ok((part, said))
-}
-
-/// The bytes to cut so that the member with this value is gone: its key, its value and one comma.
-fn member_around(text: &str, value: &Range<usize>) -> Range<usize> {
-    const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
-    let key_end = text[..value.start].rfind('"').unwrap_or(0);
-    let key = text[..key_end].rfind('"').unwrap_or(0);
-    let after = text[value.end..].trim_start_matches(SPACE);
-    if let Some(behind_comma) = after.strip_prefix(',') {
-        return key..text.len() - behind_comma.trim_start_matches(SPACE).len();
-    }
-    let before = text[..key].trim_end_matches(SPACE);
-    match before.strip_suffix(',') {
-        Some(before_comma) => before_comma.len()..value.end,
-        None => key..value.end,
-    }
+    Ok(said)
 }
 
 /// Reads an object member by member, or skips what is no object. Returns whether it was one.

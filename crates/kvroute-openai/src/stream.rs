@@ -11,11 +11,12 @@ mod line;
 mod tests;
 
 use bytes::Bytes;
+use kvroute_core::TokenId;
 
 use self::forward::Forward;
 use self::line::Verdict;
 use crate::response::PartReader;
-use crate::{Endpoint, ErrorBody, Observation};
+use crate::{Endpoint, ErrorBody, Observation, TokenIds};
 
 /// What happens to the usage-only chunk (`choices: []`) of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct StreamScanner {
     place: Place,
     /// The start of a `data:` line whose end has not arrived.
     held: Vec<u8>,
+    /// What passes in the place of the line that was judged last.
+    edited: Vec<u8>,
     /// Lines of the current event were forwarded, and its blank line was not yet.
     event_open: bool,
     /// The blank line that comes next belongs to an event that was taken out.
@@ -61,22 +64,33 @@ impl StreamScanner {
     /// Longest line that is looked into; a longer one passes as it is. A fuzzer never writes a megabyte by itself.
     pub const MAX_LINE: usize = if cfg!(fuzzing) { 1 << 10 } else { 1 << 20 };
 
-    /// Starts before the first byte.
+    /// The same where token ids are withheld: the ids of a prompt of two million tokens are one line.
+    pub const MAX_LINE_WITH_IDS: usize = 16 * Self::MAX_LINE;
+
+    /// Starts before the first byte, without a look at token ids.
     pub fn new(usage_chunk: UsageChunk) -> Self {
+        Self::with_token_ids(usage_chunk, TokenIds::Ignore)
+    }
+
+    /// The same for a stream whose token ids are treated like that.
+    pub fn with_token_ids(usage_chunk: UsageChunk, token_ids: TokenIds) -> Self {
         Self {
             usage_chunk,
             place: Place::Line,
             held: Vec::new(),
+            edited: Vec::new(),
             event_open: false,
             swallow_blank: false,
             done: false,
-            reader: PartReader::default(),
+            reader: PartReader::new(token_ids),
         }
     }
 
     /// Takes the next bytes from the engine and returns those to forward now (maybe none). What was seen in
-    /// them is appended to `observations`. Only an unfinished `data:` line is held back.
+    /// them is appended to `observations`, token ids stand in [`StreamScanner::token_ids`] until the next call. Only an
+    /// unfinished `data:` line is held back.
     pub fn push(&mut self, chunk: &Bytes, observations: &mut Vec<Observation>) -> Bytes {
+        self.reader.clear_token_ids();
         let mut forward = Forward::new(chunk);
         let mut start = self.line_feed_of_a_return(chunk, &mut forward);
         while start < chunk.len() {
@@ -97,12 +111,18 @@ impl StreamScanner {
 
     /// The engine ended the stream: returns what was held back.
     pub fn finish(&mut self, observations: &mut Vec<Observation>) -> Bytes {
+        self.reader.clear_token_ids();
         let line = std::mem::take(&mut self.held);
         match self.judge(&line, observations) {
             Verdict::Forward => Bytes::from(line),
-            Verdict::Replace(edited) => Bytes::from(edited),
+            Verdict::Replace => Bytes::from(std::mem::take(&mut self.edited)),
             Verdict::Withhold => Bytes::new(),
         }
+    }
+
+    /// The ids that the observations of the last call speak of.
+    pub fn token_ids(&self) -> &[TokenId] {
+        self.reader.token_ids()
     }
 
     /// The engine broke off: drops the unfinished line and returns an error event that stands on its own,
@@ -127,6 +147,10 @@ impl StreamScanner {
         self.reader.response_id()
     }
 
+    const fn longest_line(&self) -> usize {
+        if self.reader.withholds_token_ids() { Self::MAX_LINE_WITH_IDS } else { Self::MAX_LINE }
+    }
+
     /// A line feed right behind a carriage return shares the fate of the line that it ends. Returns how many
     /// bytes of the chunk that took.
     fn line_feed_of_a_return(&mut self, chunk: &[u8], forward: &mut Forward<'_>) -> usize {
@@ -146,7 +170,7 @@ impl StreamScanner {
     fn hold(&mut self, start: usize, forward: &mut Forward<'_>) {
         let tail = forward.chunk_from(start);
         if self.place == Place::Line {
-            let fits = self.held.len() + tail.len() <= Self::MAX_LINE;
+            let fits = self.held.len() + tail.len() <= self.longest_line();
             if fits && line::may_be_data(&self.held, tail) {
                 self.held.extend_from_slice(tail);
                 return;
@@ -188,7 +212,7 @@ impl StreamScanner {
             Verdict::Withhold => return false,
             Verdict::Forward if held.is_empty() => forward.keep(start..end),
             Verdict::Forward => forward.write(&held),
-            Verdict::Replace(edited) => forward.write(&edited),
+            Verdict::Replace => forward.write(&self.edited),
         }
         forward.keep(end..next);
         self.event_open = !is_blank;
@@ -202,14 +226,14 @@ impl StreamScanner {
             return if swallowed { Verdict::Withhold } else { Verdict::Forward };
         }
         let seen = observations.len();
-        let verdict = if line.len() > Self::MAX_LINE {
+        let verdict = if line.len() > self.longest_line() {
             Verdict::Forward
         } else {
-            line::judge(line, self.usage_chunk, &mut self.reader, observations)
+            line::judge(line, self.usage_chunk, &mut self.reader, observations, &mut self.edited)
         };
         self.done |= observations[seen..].contains(&Observation::Done);
         // The blank line stays where it still closes other lines of the same event.
-        self.swallow_blank = matches!(verdict, Verdict::Withhold) && !self.event_open;
+        self.swallow_blank = verdict == Verdict::Withhold && !self.event_open;
         verdict
     }
 }

@@ -6,9 +6,10 @@ use std::io::Read;
 use std::path::Path;
 
 use bytes::Bytes;
-use kvroute_core::{Figure, ReportSource, WorkerReport};
+use kvroute_core::{Figure, ReportSource, TokenId, WorkerReport};
 use kvroute_openai::{
-    BodyScan, ClientRequest, Endpoint, Observation, StreamScanner, UpstreamEdits, UsageChunk,
+    BodyScan, ClientRequest, Endpoint, Observation, StreamScanner, TokenIds, Unasked, UpstreamEdits,
+    UsageChunk,
 };
 use serde_json::Value;
 
@@ -305,4 +306,61 @@ fn what_engines_refuse_as_broken_json_is_refused_here() {
         }
         assert!(refused >= 2, "{file}: {refused}");
     }
+}
+
+/// The text with `null` in the place of every list of ids.
+fn without_lists(text: &str) -> String {
+    let mut rest = text;
+    let mut left = String::new();
+    while let Some(at) = rest.find("token_ids\":[") {
+        let list = at + "token_ids\":".len();
+        left += &rest[..list];
+        left += "null";
+        rest = &rest[list + rest[list..].find(']').unwrap() + 1..];
+    }
+    left + rest
+}
+
+/// What a full JSON parser finds in the choices.
+fn listed_ids(parts: &[Value]) -> Vec<TokenId> {
+    let choices = parts.iter().filter_map(|part| part["choices"].as_array()).flatten();
+    let lists = choices.filter_map(|choice| choice["token_ids"].as_array());
+    lists.flatten().map(|id| id.as_u64().unwrap() as TokenId).collect()
+}
+
+fn read_ids(observations: &[Observation], token_ids: &[TokenId]) -> Vec<TokenId> {
+    let spans = observations.iter().filter_map(|observation| match observation {
+        Observation::Generated { choice: 0, ids } => Some(ids.unwrap()),
+        _ => None,
+    });
+    spans.flat_map(|span| span.of(token_ids)).copied().collect()
+}
+
+#[test]
+fn ids_that_the_router_asked_for_are_read_and_become_what_they_are_unasked() {
+    let mut asked = 0;
+    for exchange in answered() {
+        let has_asked = parse(&exchange).return_token_ids;
+        asked += usize::from(has_asked);
+        let expected = if has_asked { without_lists(&exchange.response) } else { exchange.response.clone() };
+        let (forwarded, ids, told) = if exchange.is_stream {
+            let mut scanner =
+                StreamScanner::with_token_ids(UsageChunk::Forward, TokenIds::Withhold(Unasked::Null));
+            let mut observations = Vec::new();
+            let chunk = Bytes::from(exchange.response.clone());
+            let forwarded = scanner.push(&chunk, &mut observations);
+            let ids = read_ids(&observations, scanner.token_ids());
+            (forwarded, ids, listed_ids(&chunks_of(&exchange.response)))
+        } else {
+            let scan = BodyScan::read_with(
+                Bytes::from(exchange.response.clone()),
+                TokenIds::Withhold(Unasked::Null),
+            );
+            let body: Value = serde_json::from_str(&exchange.response).unwrap();
+            (scan.forward, read_ids(&scan.observations, &scan.token_ids), listed_ids(&[body]))
+        };
+        assert_eq!(forwarded, expected, "{}", exchange.name);
+        assert_eq!((ids.is_empty(), ids), (!has_asked, told), "{}", exchange.name);
+    }
+    assert_eq!(asked, 2, "a whole answer and a stream");
 }

@@ -55,6 +55,8 @@ pub(crate) struct AttemptRecord {
     pub(crate) reason: &'static str,
     /// F0, A, F2 and F3.
     pub(crate) count: Count,
+    /// F1; `None` where no history was asked.
+    pub(crate) history: Option<Tokens>,
     /// F4, where it is counted.
     pub(crate) reused: Option<Tokens>,
     /// What the engine's report was worth.
@@ -98,7 +100,7 @@ impl AccessRecord {
         }
     }
 
-    /// Writes the line. F1 (`history_cached_tokens`) belongs behind F0.
+    /// Writes the line.
     pub(crate) fn write(&self) {
         let attempt = self.attempt.as_ref();
         let count = attempt.map(|attempt| attempt.count);
@@ -120,6 +122,7 @@ impl AccessRecord {
             policy = attempt.map(|attempt| attempt.policy.as_str()),
             reason = attempt.map(|attempt| attempt.reason),
             input_tokens = count.and_then(Count::input).map(Tokens::get),
+            history_cached_tokens = attempt.and_then(|attempt| attempt.history).map(Tokens::get),
             best_cached_tokens = cached.map(|cached| cached.anywhere.get()),
             best_eligible_cached_tokens = cached.map(|cached| cached.best.get()),
             selected_cached_tokens = cached.map(|cached| cached.selected.get()),

@@ -8,15 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use kvroute_core::{AttemptId, Tokens};
+use kvroute_core::{AttemptId, TokenId, Tokens};
 use kvroute_funnel::{AttemptLedger, Close, Closed, ReportOutcome};
 use kvroute_metrics::{AttemptMetrics, LatencyPart, RequestOutcome, RequestRecorder};
 use kvroute_openai::Observation;
 use tokio::time::Instant;
 
 use crate::access::AttemptRecord;
+use crate::config::HistoryOutputs;
 use crate::decisions::ReportRecord;
 use crate::error::RouteError;
+use crate::history::Lesson;
 use crate::pool::Pool;
 use crate::promise::Promise;
 use crate::rank::Rank;
@@ -30,6 +32,8 @@ pub(crate) struct Attempt {
     received: Instant,
     waited: Duration,
     promise: Promise,
+    /// What the history learns of it; `None` where none was asked.
+    lesson: Option<Lesson>,
     /// Whether the HTTP client has it.
     is_sent: bool,
     engine_prompt: Option<u64>,
@@ -68,6 +72,7 @@ pub(crate) struct AttemptParams {
     /// How long the request waited in the queue.
     pub(crate) waited: Duration,
     pub(crate) promise: Promise,
+    pub(crate) lesson: Option<Lesson>,
     pub(crate) ledger: AttemptLedger<AttemptMetrics>,
     pub(crate) recorder: RequestRecorder,
     pub(crate) decision: Option<String>,
@@ -88,6 +93,7 @@ impl Attempt {
             received,
             waited,
             promise,
+            lesson,
             ledger,
             mut recorder,
             decision,
@@ -101,6 +107,7 @@ impl Attempt {
             policy: pool.config().policy.clone(),
             reason,
             count,
+            history: ledger.opening().history,
             reused: None,
             report: None,
         });
@@ -113,6 +120,7 @@ impl Attempt {
             received,
             waited,
             promise,
+            lesson,
             is_sent: false,
             engine_prompt,
             engine_output,
@@ -163,9 +171,17 @@ impl Attempt {
         self.promise.taken();
     }
 
-    /// Takes what was seen in the response.
-    pub(crate) fn observe(&mut self, observation: &Observation) {
+    /// Whether anybody here wants to know which tokens its engine generates.
+    pub(crate) fn follows_token_ids(&self) -> bool {
+        self.lesson.is_some() && self.pool.config().history.outputs != HistoryOutputs::Off
+    }
+
+    /// Takes what was seen in the response; `token_ids` came with it.
+    pub(crate) fn observe(&mut self, observation: &Observation, token_ids: &[TokenId]) {
         let Some(books) = &mut self.books else { return };
+        if let Some(lesson) = &mut self.lesson {
+            lesson.observe(observation, token_ids);
+        }
         match observation {
             Observation::Content { choice } => self.content(*choice),
             Observation::Usage(counts) => {
@@ -185,7 +201,10 @@ impl Attempt {
                     self.promise.answered(&delivery);
                 }
             }
-            Observation::Finish { .. } | Observation::Error | Observation::Done => {}
+            Observation::Generated { .. }
+            | Observation::Finish { .. }
+            | Observation::Error
+            | Observation::Done => {}
         }
     }
 
@@ -258,6 +277,12 @@ impl Attempt {
         drop(booking);
         if self.is_sent {
             ledger.dispatched();
+        }
+        if close == Close::Completed
+            && let Some(lesson) = self.lesson.take()
+            && lesson.teach(&self.promise.hashed)
+        {
+            ledger.taught();
         }
         let Closed { closing, pending } = ledger.close(close);
         if let Some(id) = decision {

@@ -16,6 +16,8 @@ pub struct RouterConfig {
     pub seed: u64,
     /// Share of the traces that begin here which are kept, 0 to 1; a client decides for its own.
     pub trace_sample: f64,
+    /// What replicas share.
+    pub cluster: ClusterConfig,
 }
 
 /// One served model.
@@ -43,6 +45,8 @@ pub struct PoolConfig {
     pub count: CountMode,
     /// What is known of the workers' caches, and how.
     pub index: IndexConfig,
+    /// What was ever computed, remembered to tell new text from lost cache.
+    pub history: HistoryConfig,
     /// How requests wait while every worker is busy, or none is there.
     pub queue: QueueConfig,
     /// What is kept of the decisions.
@@ -95,6 +99,39 @@ pub enum IndexSource {
     Reported,
     /// The router's own memory only: KV events are not followed.
     Remembered,
+}
+
+/// How a pool remembers what was ever computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryConfig {
+    /// Whether it does; it takes an index to be asked as well.
+    pub enabled: bool,
+    /// Whether generated text is remembered, too.
+    pub outputs: HistoryOutputs,
+    /// Hard limit of what it may occupy, all overhead included.
+    pub bytes: usize,
+    /// File that keeps it over a restart of the router; `None` starts empty.
+    pub snapshot: Option<PathBuf>,
+}
+
+/// Where the ids of generated tokens come from, which the blocks of answers are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryOutputs {
+    /// From engines that are known to give them when asked.
+    Auto,
+    /// Only prompts are remembered, and nobody is asked.
+    Off,
+    /// Every engine is asked.
+    Ids,
+}
+
+/// What replicas of this router share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterConfig {
+    /// Server that carries it, such as `nats://127.0.0.1:4222`; `None`: this replica is alone.
+    pub nats: Option<String>,
+    /// Whether histories are shared.
+    pub replica_sync: bool,
 }
 
 /// How requests wait for a worker.
@@ -187,6 +224,7 @@ impl PoolConfig {
             observe: false,
             count: CountMode::Exact,
             index: IndexConfig::default(),
+            history: HistoryConfig::default(),
             queue: QueueConfig::default(),
             decisions: DecisionsConfig::default(),
             engine_load: None,
@@ -201,6 +239,19 @@ impl PoolConfig {
 impl Default for IndexConfig {
     fn default() -> Self {
         Self { bytes: 1 << 30, source: IndexSource::Auto, ttl: Duration::from_secs(120), snapshot: None }
+    }
+}
+
+// === impl HistoryConfig ===
+
+impl HistoryConfig {
+    /// What a history may occupy unless it is told otherwise.
+    pub const DEFAULT_BYTES: usize = 256 << 20;
+}
+
+impl Default for HistoryConfig {
+    fn default() -> Self {
+        Self { enabled: false, outputs: HistoryOutputs::Auto, bytes: Self::DEFAULT_BYTES, snapshot: None }
     }
 }
 

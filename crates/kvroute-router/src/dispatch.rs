@@ -1,24 +1,26 @@
 //! Sends an attempt to its worker and turns the answer into the client's.
 //!
-//! A stream is asked for usage where its client did not ask, because the report stands in it. An engine may refuse the
-//! field; it is asked again at once without it, and no more from then on. Nothing has reached the client by then, so it
-//! is still one attempt.
+//! A stream is asked for usage where its client did not ask, because the report stands in it; an engine that gives token
+//! ids is asked for those where the history learns of generated text. An engine may refuse such a field; it is asked again
+//! at once without it, and no more from then on. Nothing has reached the client by then, so it is still one attempt.
 
 mod exchange;
+mod injected;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::response::Parts;
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, Response, Uri};
 use http_body_util::Full;
 use kvroute_core::WorkerId;
 use kvroute_funnel::Close;
 use kvroute_metrics::{RequestRecorder, RetryReason};
-use kvroute_openai::{BodyScan, ClientRequest, Observation, UpstreamEdits, UsageChunk};
+use kvroute_openai::{BodyScan, ClientRequest, Observation, StreamScanner, TokenIds, UpstreamEdits};
 
 use self::exchange::{Answer, Failure, Limits};
+use self::injected::Injected;
 use crate::attempt::Attempt;
 use crate::error::RouteError;
 use crate::headers;
@@ -44,9 +46,6 @@ pub(crate) struct Failed {
     pub(crate) retry: Option<RetryReason>,
     pub(crate) recorder: Option<RequestRecorder>,
 }
-
-/// Words in the error text of an engine that refuses a field which it does not know.
-const REFUSALS: [&str; 4] = ["stream_options", "include_usage", "extra", "unexpected"];
 
 // === impl Call ===
 
@@ -78,62 +77,45 @@ pub(crate) async fn dispatch(attempt: Attempt, call: &Call) -> Result<Response<R
 async fn send(mut attempt: Attempt, call: &Call) -> Result<Response<RelayBody>, Failed> {
     let limits = Limits::start(&attempt);
     match ask(&mut attempt, call, &limits).await {
-        Ok((Answer::Stream(head, upstream), usage)) => {
-            let relay = StreamRelay::new(upstream, usage, call.request.endpoint, attempt, limits.deadline);
+        Ok((Answer::Stream(head, upstream), injected)) => {
+            let ids = injected.ids_in_answer(&attempt);
+            let scanner = StreamScanner::with_token_ids(injected.usage_chunk(), ids);
+            let relay = StreamRelay::new(upstream, scanner, call.request.endpoint, attempt, limits.deadline);
             Ok(for_client(&head, call, RelayBody::stream(relay)))
         }
-        Ok((Answer::Whole(head, body), _)) => Ok(whole(attempt, call, &head, body)),
+        Ok((Answer::Whole(head, body), injected)) => {
+            let ids = injected.ids_in_answer(&attempt);
+            Ok(whole(attempt, call, &head, body, ids))
+        }
         Err(failure) => Err(failure.end(attempt)),
     }
 }
 
-/// The worker's answer, and what is to be taken out of it.
-async fn ask(attempt: &mut Attempt, call: &Call, limits: &Limits) -> Result<(Answer, UsageChunk), Failure> {
-    if !injects_usage(attempt, call) {
-        let request = upstream_request(attempt, call, false)?;
-        return Ok((Answer::to(request, attempt, limits).await?, UsageChunk::Forward));
+/// The worker's answer, and what was asked for it beyond what the client asks.
+async fn ask(attempt: &mut Attempt, call: &Call, limits: &Limits) -> Result<(Answer, Injected), Failure> {
+    let wanted = Injected::wanted(attempt, call);
+    let mut injected = wanted;
+    loop {
+        let request = upstream_request(attempt, call, injected)?;
+        let answer = Answer::to(request, attempt, limits).await?;
+        let Some(left) = injected.without_refused(&answer) else {
+            wanted.remember(injected, &answer, &attempt.rank().worker);
+            return Ok((answer, injected));
+        };
+        injected = left;
     }
-    let request = upstream_request(attempt, call, true)?;
-    let answer = Answer::to(request, attempt, limits).await?;
-    if !may_refuse_injection(&answer) {
-        return Ok((answer, UsageChunk::Withhold));
-    }
-    let request = upstream_request(attempt, call, false)?;
-    let answer = Answer::to(request, attempt, limits).await?;
-    // Only then it was the field: a request that is wrong in itself is refused again.
-    if !is_refused(&answer) {
-        attempt.rank().worker.refuses_stream_options();
-    }
-    Ok((answer, UsageChunk::Forward))
-}
-
-fn injects_usage(attempt: &Attempt, call: &Call) -> bool {
-    let rank = attempt.rank();
-    call.request.lacks_usage() && rank.engine.accepts_stream_options() && rank.worker.takes_stream_options()
-}
-
-/// 400 or 422: the request cannot be processed as it is.
-fn is_refused(answer: &Answer) -> bool {
-    let (Answer::Stream(head, _) | Answer::Whole(head, _)) = answer;
-    matches!(head.status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
-}
-
-/// Whether the injected field may be what the engine does not want.
-fn may_refuse_injection(answer: &Answer) -> bool {
-    let Answer::Whole(_, body) = answer else { return false };
-    let text = String::from_utf8_lossy(body).to_ascii_lowercase();
-    is_refused(answer) && REFUSALS.iter().any(|word| text.contains(word))
 }
 
 fn upstream_request(
     attempt: &Attempt,
     call: &Call,
-    inject_usage: bool,
+    injected: Injected,
 ) -> Result<Request<Full<Bytes>>, Failure> {
     let rank = attempt.rank();
     let body = call.request.upstream_body(UpstreamEdits {
-        inject_usage,
+        inject_usage: injected.usage,
         keep_continuous: rank.engine.heeds_continuous_usage_alone(),
+        return_token_ids: injected.token_ids,
         model: attempt.pool().model_for_worker(&call.request),
     });
     let url = format!("{}{}", rank.worker.config().url, call.request.endpoint.path());
@@ -151,7 +133,7 @@ fn upstream_request(
 }
 
 /// Closes the books of an answer that is known to its end.
-fn whole(mut attempt: Attempt, call: &Call, head: &Parts, body: Bytes) -> Response<RelayBody> {
+fn whole(mut attempt: Attempt, call: &Call, head: &Parts, body: Bytes, ids: TokenIds) -> Response<RelayBody> {
     if !head.status.is_success() {
         tracing::debug!(worker = %attempt.rank().name, status = %head.status, "worker refused a request");
         match head.status.is_client_error() {
@@ -160,9 +142,9 @@ fn whole(mut attempt: Attempt, call: &Call, head: &Parts, body: Bytes) -> Respon
         }
         return for_client(head, call, RelayBody::whole(body));
     }
-    let scan = BodyScan::read(body);
+    let scan = BodyScan::read_with(body, ids);
     for observation in &scan.observations {
-        attempt.observe(observation);
+        attempt.observe(observation, &scan.token_ids);
     }
     if let Some(id) = &scan.response_id {
         attempt.rank().made_response(id);

@@ -1,15 +1,17 @@
 //! The funnel as it is shown outside Prometheus: `GET /api/funnel`, and the shapes that the demo's result shares with it.
 //!
-//! What does not exist is null, never 0: a stage that this version does not have, or that no index was asked for.
+//! What does not exist is null, never 0: a stage that no index or no history was asked for.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kvroute_core::{Phase, Tokens};
+use kvroute_core::{ModelName, Phase, Tokens};
 use kvroute_funnel::{Close, LossStage, ReportOutcome, UncountedReason};
 use kvroute_metrics::{CachedTotals, LedgerTotals, Losses, ModelFunnel, PhaseFunnel};
 use serde::{Serialize, Serializer};
 
 use crate::funnel_window::Funnels;
+use crate::history::Reach;
 
 /// Numbers by name, in the order in which they are told.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,11 +20,11 @@ pub struct ByName<T>(Vec<(&'static str, T)>);
 /// What was lost at each stage of the funnel; `None` where the stage does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LostByStage<T> {
-    /// F0 − F1. Needs the history, which this version does not have.
+    /// F0 − F1. Needs a history.
     pub new: Option<T>,
-    /// F1 − A. Needs the history, too.
+    /// F1 − A. Needs a history, too.
     pub residency: Option<T>,
-    /// F0 − A, while there is no history.
+    /// F0 − A, of attempts that no history was asked about.
     pub unavailable: Option<T>,
     /// A − F2.
     pub eligibility: Option<T>,
@@ -35,7 +37,7 @@ pub struct LostByStage<T> {
 /// Of which stages the later one had more than the earlier one; `None` where the stage does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SurplusByStage<T> {
-    /// A − F1. Needs the history, which this version does not have.
+    /// A − F1. Needs a history.
     pub residency: Option<T>,
     /// F4 − F3, of the attempts that were compared.
     pub delivery: Option<T>,
@@ -88,6 +90,24 @@ pub struct ModelRow {
     pub model: String,
     /// Time that the lost tokens take to be computed, by stage and reason.
     pub lost_prefill_seconds: LostByStage<ByName<f64>>,
+    /// How much is remembered of what was ever computed; `None` without a history.
+    pub history: Option<HistoryRow>,
+}
+
+/// A history, as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct HistoryRow {
+    /// Entries.
+    pub blocks: u64,
+    /// Entries that it has room for.
+    pub capacity_blocks: u64,
+    /// Tokens that its entries stand for.
+    pub represented_tokens: u64,
+    /// How long ago the oldest entry was learned: F1 knows nothing that is older. `None` while it is empty.
+    pub oldest_entry_age_seconds: Option<f64>,
+    /// How old the oldest entry is in the long run, at the rate of the last minutes: room divided by new blocks a second.
+    /// `None` while nothing new comes.
+    pub reaches_back_seconds: Option<f64>,
 }
 
 // === impl ByName ===
@@ -107,12 +127,15 @@ impl<T: Serialize> Serialize for ByName<T> {
 // === impl LostByStage ===
 
 impl<T> LostByStage<T> {
-    /// Asks for each stage by the name that its metrics have.
+    /// Asks for each stage by the name that its metrics have. Where a history splits the first stage in two, the whole of it
+    /// does not exist.
     pub fn each(mut of: impl FnMut(&'static str) -> Option<T>) -> Self {
+        let (new, residency) = (of("new"), of("residency"));
+        let has_history = new.is_some() || residency.is_some();
         Self {
-            new: of("new"),
-            residency: of("residency"),
-            unavailable: of("unavailable"),
+            new,
+            residency,
+            unavailable: of("unavailable").filter(|_| !has_history),
             eligibility: of("eligibility"),
             placement: of("placement"),
             delivery: of("delivery"),
@@ -133,14 +156,17 @@ impl<T> SurplusByStage<T> {
 
 impl FunnelReport {
     /// Of what was counted in a time.
-    pub(crate) fn of(window: Duration, funnels: &Funnels) -> Self {
+    pub(crate) fn of(window: Duration, funnels: &Funnels, histories: &BTreeMap<ModelName, Reach>) -> Self {
         let rows = funnels.iter().flat_map(|(model, funnel)| {
             funnel.by_phase().map(|(phase, funnel)| FunnelRow::of(model.as_str(), phase, funnel))
         });
         Self {
-            window_seconds: (window.as_secs_f64() * 1000.0).round() / 1000.0,
+            window_seconds: seconds(window),
             rows: rows.collect(),
-            models: funnels.iter().map(|(model, funnel)| ModelRow::of(model.as_str(), funnel)).collect(),
+            models: funnels
+                .iter()
+                .map(|(model, funnel)| ModelRow::of(model.as_str(), funnel, histories.get(model)))
+                .collect(),
         }
     }
 }
@@ -156,7 +182,7 @@ impl FunnelRow {
             model: model.to_owned(),
             phase: phase.as_str(),
             input_tokens: funnel.input.map(Tokens::get),
-            history_cached_tokens: None,
+            history_cached_tokens: ledger.and_then(|ledger| ledger.history).map(Tokens::get),
             best_cached_tokens: in_ledger(|ledger| ledger.anywhere),
             best_eligible_cached_tokens: in_cache(|cached| cached.best),
             selected_cached_tokens: in_cache(|cached| cached.selected),
@@ -169,7 +195,10 @@ impl FunnelRow {
             compared_predicted_tokens: in_ledger(|ledger| ledger.compared_predicted),
             compared_reported_tokens: in_ledger(|ledger| ledger.compared_reported),
             lost: lost(ledger.map(|ledger| &ledger.lost), Tokens::get),
-            surplus: SurplusByStage { residency: None, delivery: in_ledger(|ledger| ledger.surplus) },
+            surplus: SurplusByStage {
+                residency: ledger.and_then(|ledger| ledger.residency_surplus).map(Tokens::get),
+                delivery: in_ledger(|ledger| ledger.surplus),
+            },
             reports: named(ReportOutcome::ALL.map(ReportOutcome::as_str), funnel.reports),
             uncounted_attempts: named(UncountedReason::ALL.map(UncountedReason::as_str), funnel.uncounted),
             attempts: named(Close::ALL.map(Close::as_str), funnel.attempts),
@@ -180,19 +209,40 @@ impl FunnelRow {
 // === impl ModelRow ===
 
 impl ModelRow {
-    fn of(model: &str, funnel: &ModelFunnel) -> Self {
+    fn of(model: &str, funnel: &ModelFunnel, history: Option<&Reach>) -> Self {
         Self {
             model: model.to_owned(),
+            history: history.map(HistoryRow::of),
             lost_prefill_seconds: lost(funnel.lost_seconds.as_ref(), |seconds| seconds),
         }
     }
+}
+
+// === impl HistoryRow ===
+
+impl HistoryRow {
+    fn of(reach: &Reach) -> Self {
+        let Reach { levels, at_present_rate } = reach;
+        Self {
+            blocks: levels.blocks.get(),
+            capacity_blocks: levels.capacity.get(),
+            represented_tokens: levels.block_size.map_or(0, |size| size.tokens(levels.blocks).get()),
+            oldest_entry_age_seconds: levels.oldest.map(seconds),
+            reaches_back_seconds: at_present_rate.map(seconds),
+        }
+    }
+}
+
+/// To the millisecond: more digits would only be noise.
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1000.0).round() / 1000.0
 }
 
 /// Without a ledger no stage exists.
 fn lost<T: Copy, V>(losses: Option<&Losses<T>>, value: impl Fn(T) -> V) -> LostByStage<ByName<V>> {
     LostByStage::each(|name| {
         let stage = LossStage::ALL.into_iter().find(|stage| stage.as_str() == name)?;
-        Some(losses?.of_stage(stage).map(|(reason, lost)| (reason, value(lost))).collect())
+        Some(losses?.of_stage(stage)?.map(|(reason, lost)| (reason, value(lost))).collect())
     })
 }
 

@@ -28,6 +28,9 @@ async fn keep_up(pool: Weak<Pool>) {
 
 async fn show(pool: &Arc<Pool>) {
     pool.desk().show(&pool.fleet().ranks);
+    if let Some(history) = pool.history() {
+        history.show();
+    }
     tokio::select! {
         () = sleep(SHOWN_EVERY) => {}
         () = let_in(pool) => {}

@@ -84,6 +84,7 @@ impl Membership {
         let pool = shared.pool_for(&model, plan).map_err(|error| error.to_string())?;
         let dp_ranks = worker.config().dp_ranks.unwrap_or(found.dp_ranks).max(1);
         let block_size = found.block_size.or(plan.config.block_size).unwrap_or(BlockSize::DEFAULT);
+        pool.remember(block_size).await;
         let stop = CancellationToken::new();
         let (adapters, busy_above) = (adapters(&model, found), busy_above(plan, found));
         let interval = plan.config.engine_load.filter(|_| found.engine.tells_load());

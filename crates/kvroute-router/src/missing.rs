@@ -6,12 +6,14 @@
 use std::sync::Arc;
 
 use kvroute_core::{
-    BlockSize, CachedTokens, HashedPrompts, PromptBlocks, RemovalCause, SequenceHash, SourceState, Tokens,
+    BlockSize, Blocks, CachedTokens, HashedPrompts, PromptBlocks, RemovalCause, SequenceHash, SourceState,
+    Tokens,
 };
-use kvroute_funnel::{MissingBlock, UnavailableLoss};
+use kvroute_funnel::{AbsentLoss, HistoryLoss, HistoryTerms, MissingBlock, UnavailableLoss};
 use kvroute_index::{Prefixes, Tombstones};
 
 use crate::desk::Inquiry;
+use crate::history::Known;
 use crate::knowledge::Knowledge;
 use crate::rank::Rank;
 
@@ -27,20 +29,39 @@ struct Rest<'a> {
 }
 
 /// Why the request's input beyond the longest cached prefix on any rank is not cached there; `None` where no index was
-/// asked.
-pub(crate) fn unavailable(knowledge: &Knowledge, inquiry: &Inquiry<'_>) -> Option<UnavailableLoss> {
+/// asked. Where a history was, what it knows of the request tells what was lost from what is new.
+pub(crate) fn absent(
+    knowledge: &Knowledge,
+    inquiry: &Inquiry<'_>,
+    known: Option<&Known>,
+) -> Option<AbsentLoss> {
     let cached = inquiry.cached?;
     let anywhere = cached.iter().map(|tokens| tokens.total()).max().unwrap_or_default();
     let input: Tokens = inquiry.prompt_lengths.iter().copied().sum();
+    let is_blind = is_any_source_blind(inquiry);
     let Some((size, prompts)) = inquiry.hashed.by_size().min_by_key(|(size, _)| size.get()) else {
-        return Some(UnavailableLoss::of(input - anywhere, Tokens::ZERO, [[]], is_any_source_blind(inquiry)));
+        let unknown = UnavailableLoss::of(input - anywhere, Tokens::ZERO, [[]], is_blind);
+        return Some(AbsentLoss::Unavailable(unknown));
     };
     let prefixes = prefixes(knowledge, inquiry, cached, anywhere);
-    let rest = prompts.iter().zip(prefixes).enumerate();
-    let rest = rest.map(|(prompt, (blocks, prefix))| Rest { prompt, size, blocks, prefix });
-    let missing = rest.map(|rest| rest.missing(knowledge, inquiry));
+    let rests = prompts.iter().zip(prefixes).enumerate();
+    let rests = rests.map(|(prompt, (blocks, prefix))| Rest { prompt, size, blocks, prefix });
     let partial = prompts.iter().map(|prompt| prompt.tokens() - size.tokens(prompt.blocks())).sum();
-    Some(UnavailableLoss::of(input - anywhere, partial, missing, is_any_source_blind(inquiry)))
+    let Some(known) = known else {
+        let missing = rests.map(|rest| rest.missing(knowledge, inquiry, rest.blocks.blocks()));
+        return Some(AbsentLoss::Unavailable(UnavailableLoss::of(
+            input - anywhere,
+            partial,
+            missing,
+            is_blind,
+        )));
+    };
+    let lost = rests.zip(&known.of_prompts).map(|(rest, history)| {
+        let beyond = history.saturating_sub(rest.prefix);
+        (beyond, rest.missing(knowledge, inquiry, size.complete_blocks(*history)))
+    });
+    let terms = HistoryTerms { input, history: known.total, anywhere, partial };
+    Some(AbsentLoss::ByHistory(HistoryLoss::of(terms, lost, is_blind)))
 }
 
 /// How much of each prompt is cached on the first rank that holds most of all of them. Of a list every prompt is looked up
@@ -90,15 +111,15 @@ fn is_any_source_blind(inquiry: &Inquiry<'_>) -> bool {
 // === impl Rest ===
 
 impl Rest<'_> {
-    fn missing(&self, knowledge: &Knowledge, inquiry: &Inquiry<'_>) -> Vec<MissingBlock> {
+    /// Up to the end of so many blocks of the prompt.
+    fn missing(&self, knowledge: &Knowledge, inquiry: &Inquiry<'_>, until: Blocks) -> Vec<MissingBlock> {
         let first = self.size.complete_blocks(self.prefix).get();
-        let all = self.blocks.blocks().get();
         let block = |number: u64| MissingBlock {
             tokens: self.start(number + 1) - self.begins(number),
             removed: None,
             is_held: false,
         };
-        let mut missing: Vec<_> = (first..all).map(block).collect();
+        let mut missing: Vec<_> = (first..until.get()).map(block).collect();
         self.find_removals(knowledge, inquiry.hashed, first, &mut missing);
         let hole = (!missing.is_empty()).then(|| self.hole_before(knowledge, inquiry)).flatten();
         if hole.is_some() || missing.iter().any(|block| block.removed.is_some()) {

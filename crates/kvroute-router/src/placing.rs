@@ -6,7 +6,7 @@ use std::time::Duration;
 use kvroute_core::{BlockSize, HashedPrompts, Namespace, Phase, Tokens, WorkerId};
 use kvroute_engine::EngineKind;
 use kvroute_funnel::{
-    AttemptLedger, Count, LedgerTerms, Opening, ReportExpectation, SelectionLosses, UnavailableLoss,
+    AbsentLoss, AttemptLedger, Count, LedgerTerms, Opening, ReportExpectation, SelectionLosses,
 };
 use kvroute_metrics::{DecisionMarks, RequestRecorder, Stage};
 use kvroute_openai::ClientRequest;
@@ -20,7 +20,9 @@ use crate::counting::Counting;
 use crate::decisions::{Considered, DecisionRecord};
 use crate::desk::{GivenUp, Inquiry, Particulars, Placement};
 use crate::hints::Hints;
+use crate::history::{Known, Lesson};
 use crate::missing;
+use crate::outputs::{Outputs, PromptEnd};
 use crate::pool::{Fleet, Pool};
 use crate::promise::Promise;
 use crate::trail::Trail;
@@ -50,13 +52,22 @@ pub(crate) struct Opened<'a> {
 #[derive(Debug)]
 pub(crate) struct Decision {
     placement: Placement<Option<Box<DecisionRecord>>>,
+    /// F1; `None` where no history was asked.
+    known: Option<Known>,
     /// F0 − A with its reasons; `None` where no index was asked.
-    unavailable: Option<UnavailableLoss>,
+    absent: Option<AbsentLoss>,
     hashed: HashedPrompts,
     /// Before the index was asked, in the pool's time.
     selected: Duration,
     /// How long it was waited for.
     waited: Duration,
+}
+
+/// What is known of a prompt beyond its longest cached prefix.
+#[derive(Clone, Copy, Debug)]
+struct Beyond {
+    history: Option<Tokens>,
+    absent: Option<AbsentLoss>,
 }
 
 /// Reads the clock at the end of each part of a decision.
@@ -75,14 +86,16 @@ impl Pool {
         let mut timer = DecisionTimer::start();
         let (selected, fleet) = (self.knowledge().now(), self.fleet());
         let started = timer.started;
-        let (hashed, (placement, unavailable, scheduled)) =
+        let (hashed, (placement, known, absent, scheduled)) =
             self.inquire(&fleet, asked, &mut timer, |inquiry| {
                 let placement = self.desk().place(inquiry, |particulars| {
                     let is_kept = particulars.attempt.is_some_and(|id| self.decisions().wants(id, selected));
                     is_kept.then(|| Box::new(self.record(inquiry, particulars, asked, waited)))
                 });
                 let scheduled = started.elapsed();
-                (placement, missing::unavailable(self.knowledge(), inquiry), scheduled)
+                let known = inquiry.cached.and_then(|_| self.history()?.look_up(inquiry.hashed));
+                let absent = missing::absent(self.knowledge(), inquiry, known.as_ref());
+                (placement, known, absent, scheduled)
             });
         let placement = placement?;
         stage.passed(timer.elapsed());
@@ -96,7 +109,7 @@ impl Pool {
                 self.metrics().shadow(policy, input, *selected);
             }
         }
-        Ok(Decision { placement, unavailable, hashed, selected, waited })
+        Ok(Decision { placement, known, absent, hashed, selected, waited })
     }
 
     /// Opens the books of a decision.
@@ -106,13 +119,15 @@ impl Pool {
         asked: &Asked<'_>,
         opened: Opened<'_>,
     ) -> Attempt {
-        let Decision { placement, unavailable, hashed, selected, waited } = decision;
+        let Decision { placement, known, absent, hashed, selected, waited } = decision;
         let prefixes = placement.stages.map_or_else(Vec::new, |stages| {
             missing::prefixes_on(self.knowledge(), &placement.rank, &hashed, stages.selected)
         });
-        let opening = opening(asked, &placement, unavailable, &prefixes);
+        let history = known.as_ref().map(|known| known.total);
+        let opening = opening(asked, &placement, Beyond { history, absent }, &prefixes);
         let Placement { attempt: id, rank, stages, speed, reason, record, .. } = placement;
         let Opened { request_id, recorder, received, trail } = opened;
+        let lesson = known.and_then(|known| self.lesson(asked, &hashed, known.size));
         let decision = record.map(|record| self.decisions().put(*record, request_id));
         match decision {
             Some(_) => self.metrics().decision_recorded(),
@@ -138,6 +153,7 @@ impl Pool {
             received,
             waited,
             promise,
+            lesson,
             ledger,
             recorder,
             decision,
@@ -223,11 +239,24 @@ impl Pool {
         if !self.asks_index() || !fleet.ranks.iter().any(|rank| rank.source.is_some()) {
             return None;
         }
-        let salt = asked.request.cache_salt.as_deref();
-        let namespace = Namespace::new(salt, adapter).keyed(self.extra_key_of(asked.request));
+        let namespace = self.namespace(asked.request, adapter);
         let hashed = HashedPrompts::new(prompts, &fleet.block_sizes(), namespace, || timer.blocks_hashed());
         timer.sequences_hashed();
         Some(hashed)
+    }
+
+    /// What the history will learn of a request that was looked up by this block size.
+    fn lesson(&self, asked: &Asked<'_>, hashed: &HashedPrompts, size: BlockSize) -> Option<Lesson> {
+        let (Some(history), Counting::Exact(prompts)) = (self.history(), asked.counting) else { return None };
+        let namespace = self.namespace(asked.request, self.adapter_of(asked.request));
+        let of_size = prompts.iter().zip(hashed.of_size(size));
+        let ends = of_size.map(|(tokens, blocks)| PromptEnd::of(tokens, blocks, namespace)).collect();
+        Some(Lesson::new(history, size, Outputs::new(size, asked.request.choices, ends)))
+    }
+
+    /// What keeps its blocks apart from equal ones.
+    fn namespace(&self, request: &ClientRequest, adapter: Option<&str>) -> Namespace {
+        Namespace::new(request.cache_salt.as_deref(), adapter).keyed(self.extra_key_of(request))
     }
 
     /// Other engines ignore the field, and share what it is to keep apart.
@@ -236,12 +265,8 @@ impl Pool {
     }
 }
 
-fn opening<T>(
-    asked: &Asked<'_>,
-    placement: &Placement<T>,
-    unavailable: Option<UnavailableLoss>,
-    prefixes: &[Tokens],
-) -> Opening {
+fn opening<T>(asked: &Asked<'_>, placement: &Placement<T>, beyond: Beyond, prefixes: &[Tokens]) -> Opening {
+    let Beyond { history, absent } = beyond;
     let count = match asked.counting {
         Counting::Exact(_) => {
             let input = asked.prompt_lengths.iter().copied().sum();
@@ -253,9 +278,9 @@ fn opening<T>(
     let reports = if ambiguous { ReportExpectation::Ambiguous } else { ReportExpectation::Expected };
     let reusable = reusable(placement.rank.block_size(), asked.prompt_lengths, prefixes);
     let GivenUp { eligibility, placement } = placement.given_up;
-    let losses = unavailable.map(|unavailable| SelectionLosses { unavailable, eligibility, placement });
+    let losses = absent.map(|absent| SelectionLosses { absent, eligibility, placement });
     let ledger = losses.map(|losses| LedgerTerms { losses, reusable });
-    Opening { count, reports, ledger, is_repeat: !asked.tried.is_empty() }
+    Opening { count, history, reports, ledger, is_repeat: !asked.tried.is_empty() }
 }
 
 /// What an engine can reuse of cached prefixes: of each prompt all but the block with its last token.

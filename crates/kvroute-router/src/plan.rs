@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use kvroute_cluster::ClusterError;
 use kvroute_core::ModelName;
 use kvroute_select::{UnknownPolicy, policy};
 use kvroute_tokenize::{LoadError, PromptTokenizer};
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::config::{CountMode, PoolConfig, RouterConfig, TokenizerSource, WorkerConfig};
+use crate::config::{ClusterConfig, CountMode, PoolConfig, RouterConfig, TokenizerSource, WorkerConfig};
+use crate::history::HistoryFile;
+use crate::pool::asks_index;
 use crate::snapshots::SnapshotFile;
 
 /// Why a router cannot start as configured.
@@ -25,6 +28,9 @@ pub enum RouterError {
     /// The tokenizer cannot be loaded.
     #[error("pool.tokenizer: {0}")]
     Tokenizer(#[from] LoadError),
+    /// The server of the replicas cannot be what is named.
+    #[error("cluster.nats: {0}")]
+    Cluster(#[from] ClusterError),
     /// A setting contradicts another one.
     #[error("{0}")]
     Contradiction(String),
@@ -36,6 +42,7 @@ pub struct RouterPlan {
     pub(crate) pools: Vec<PoolPlan>,
     pub(crate) seed: u64,
     pub(crate) trace_sample: f64,
+    pub(crate) cluster: ClusterConfig,
 }
 
 /// How the pools of one configured `[[pool]]` are made.
@@ -47,6 +54,8 @@ pub(crate) struct PoolPlan {
     pub(crate) tokenizer: Option<Arc<PromptTokenizer>>,
     /// What is kept of the index over a restart.
     pub(crate) snapshot: Option<SnapshotFile>,
+    /// What is kept of the history over a restart.
+    pub(crate) history: Option<Arc<HistoryFile>>,
 }
 
 // === impl RouterError ===
@@ -69,7 +78,8 @@ impl RouterPlan {
         refuse_twin_workers(config.pools.iter().flat_map(|pool| &pool.workers))?;
         refuse_twin_models(config.pools.iter().filter_map(|pool| pool.model.as_ref()))?;
         let pools = config.pools.into_iter().map(PoolPlan::new).collect::<Result<_, _>>()?;
-        Ok(Self { pools, seed: seeds.next_u64(), trace_sample: config.trace_sample })
+        let (seed, trace_sample) = (seeds.next_u64(), config.trace_sample);
+        Ok(Self { pools, seed, trace_sample, cluster: config.cluster })
     }
 }
 
@@ -81,8 +91,25 @@ impl PoolPlan {
         let tokenizer = load_tokenizer(&config)?;
         let load = |path: &Path| SnapshotFile::load(path, &config);
         let snapshot = config.index.snapshot.as_deref().map(load).transpose()?;
-        Ok(Self { config, tokenizer, snapshot })
+        let history = open_history(&config)?;
+        Ok(Self { config, tokenizer, snapshot, history })
     }
+}
+
+/// Where nothing is remembered its file is of no use, and said to be.
+fn open_history(pool: &PoolConfig) -> Result<Option<Arc<HistoryFile>>, RouterError> {
+    let policy = policy::by_name(&pool.policy, &pool.policy_options)?;
+    if pool.history.enabled && !asks_index(pool, policy.as_ref()) {
+        tracing::warn!(
+            policy = pool.policy,
+            "pool.history.enabled is of no use: the policy asks no index, so nothing is remembered and F1 stays absent; set \
+             pool.observe = true"
+        );
+        return Ok(None);
+    }
+    let path = pool.history.snapshot.as_deref().filter(|_| pool.history.enabled);
+    let open = |path: &Path| HistoryFile::open(path, pool).map(Arc::new);
+    path.map(open).transpose()
 }
 
 fn check(pool: &PoolConfig) -> Result<(), RouterError> {

@@ -8,7 +8,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use kvroute_core::{BlockSize, ModelName, Phase, RankSlot, Tokens};
 use kvroute_engine::{EngineKind, RemoteTokenizer};
-use kvroute_metrics::{OverheadMetrics, PoolLabels, PoolMetrics, StageMetrics};
+use kvroute_history::History;
+use kvroute_metrics::{HistoryBounds, OverheadMetrics, PoolLabels, PoolMetrics, StageMetrics};
 use kvroute_openai::ClientRequest;
 use kvroute_select::{PickReason, Policy, Selector, policy};
 use kvroute_tokenize::{EncodeError, EncodeErrorKind};
@@ -22,6 +23,7 @@ use crate::desk::Desk;
 use crate::error::{ErrorKind, RouteError};
 use crate::gate::Gate;
 use crate::hints::{Hints, Pin};
+use crate::history::PoolHistory;
 use crate::knowledge::Knowledge;
 use crate::lane::Lane;
 use crate::log_gate::LogGate;
@@ -52,6 +54,8 @@ pub(crate) struct Pool {
     gate: Gate<Seats>,
     decisions: DecisionLog,
     knowledge: Knowledge,
+    /// `None` where nothing is remembered of what was computed.
+    history: Option<Arc<PoolHistory>>,
     asks_index: bool,
     fleet: Arc<ArcSwap<Fleet>>,
     slots: Mutex<BTreeSet<u32>>,
@@ -85,7 +89,10 @@ impl Pool {
         let named = |name: &String| policy::by_name(name, &config.policy_options);
         let policy = named(&config.policy)?;
         let shadows = config.shadow.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+        let asks_index = asks_index(config, policy.as_ref());
         let reasons = reasons_of(policy.as_ref());
+        let remembers = remembers(config, policy.as_ref());
+        let history = remembers.then(|| History::new(config.history.bytes, shared.seed()));
         let shadow_names: Vec<_> = shadows.iter().map(|shadow| shadow.name()).collect();
         let labels = PoolLabels {
             model: &model,
@@ -94,13 +101,19 @@ impl Pool {
             shadows: &shadow_names,
             phases: &[Phase::Aggregated],
             counts_input: config.count == CountMode::Exact,
+            history: history
+                .as_ref()
+                .map(|set| HistoryBounds { capacity: set.capacity(), bytes: set.capacity_bytes() }),
         };
-        let asks_index = asks_index(config, policy.as_ref());
         let desk = Arc::new(Desk::new(Selector::new(policy, shadows), shared.seed()));
         let fleet = Arc::new(ArcSwap::default());
         let seats =
             Seats::new(Arc::clone(&desk), Arc::clone(&fleet), shared.workers_of(&plan).cloned().collect());
         let pool_metrics = metrics.pool(&labels);
+        let history = history.zip(pool_metrics.history()).map(|(set, handles)| {
+            let cluster = shared.cluster().cloned();
+            Arc::new(PoolHistory::new(model.clone(), set, cluster, Arc::clone(handles)))
+        });
         Ok(Self {
             stages: metrics.stages(Phase::Aggregated),
             overhead: metrics.overhead(),
@@ -111,6 +124,7 @@ impl Pool {
             metrics: pool_metrics,
             decisions: DecisionLog::new(&config.decisions),
             knowledge: Knowledge::new(config.index.bytes),
+            history,
             fleet,
             slots: Mutex::default(),
             client: upstream::client(config.timeouts.connect),
@@ -243,6 +257,19 @@ impl Pool {
         &self.knowledge
     }
 
+    /// What was ever computed; `None` where it is not remembered.
+    pub(crate) const fn history(&self) -> Option<&Arc<PoolHistory>> {
+        self.history.as_ref()
+    }
+
+    /// A worker with blocks of this size is about to join: what is remembered of its model must be there before its first
+    /// request.
+    pub(crate) async fn remember(&self, size: BlockSize) {
+        let Some(history) = &self.history else { return };
+        let smallest = self.fleet().block_sizes().into_iter().chain([size]).min();
+        history.get_ready(smallest.unwrap_or(size), self.plan.history.as_ref()).await;
+    }
+
     /// The file that keeps the index over a restart.
     pub(crate) fn snapshot(&self) -> Option<&SnapshotFile> {
         self.plan.snapshot.as_ref()
@@ -358,6 +385,11 @@ impl Pool {
 /// Whether the decisions of a pool, or what stands beside them, look the index up.
 pub(crate) fn asks_index(config: &PoolConfig, policy: &dyn Policy) -> bool {
     policy.uses_index() || config.observe || !config.shadow.is_empty()
+}
+
+/// Whether a pool remembers what was computed: F1 belongs to attempts that an index was asked for.
+pub(crate) fn remembers(config: &PoolConfig, policy: &dyn Policy) -> bool {
+    config.history.enabled && asks_index(config, policy)
 }
 
 /// Every reason that a policy can give, and those that any policy may give.

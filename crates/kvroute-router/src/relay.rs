@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use kvroute_openai::{Endpoint, UsageChunk};
+use kvroute_openai::{Endpoint, StreamScanner};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -96,16 +96,16 @@ impl Body for RelayBody {
 // === impl StreamRelay ===
 
 impl StreamRelay {
-    /// Relays `upstream` until `deadline`, or until all streams are cut.
+    /// Relays `upstream` through `scanner` until `deadline`, or until all streams are cut.
     pub(crate) fn new(
         upstream: Incoming,
-        usage: UsageChunk,
+        scanner: StreamScanner,
         endpoint: Endpoint,
         attempt: Attempt,
         deadline: Instant,
     ) -> Self {
         let streams = attempt.pool().streams().clone();
-        let flow = Arc::new(Mutex::new(Flow::new(upstream, usage, endpoint, attempt)));
+        let flow = Arc::new(Mutex::new(Flow::new(upstream, scanner, endpoint, attempt)));
         let guarded = guard(Arc::clone(&flow), deadline, streams.cut);
         Self { flow, _guard: AbortOnDropHandle::new(streams.tasks.spawn(guarded)) }
     }

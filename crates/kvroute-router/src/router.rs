@@ -1,8 +1,10 @@
 //! The router as a whole: from a request to a response, and from a configuration to running pools.
 
 mod funnel;
+mod keeping;
 mod lookup;
 mod refusals;
+mod replicas;
 mod series;
 
 use std::sync::{Arc, Once};
@@ -11,13 +13,14 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
+use kvroute_cluster::Cluster;
 use kvroute_core::ModelName;
 use kvroute_metrics::{
     Endpoint as RouteLabel, Metrics, RequestOutcome, RequestRecorder, RequestShape, Stage,
 };
 use kvroute_openai::{ClientRequest, Endpoint};
-use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep};
+use parking_lot::Mutex;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
@@ -36,7 +39,6 @@ use crate::plan::{PoolPlan, RouterError, RouterPlan};
 use crate::pool::Pool;
 use crate::relay::{RelayBody, Streams};
 use crate::request_id::RequestIds;
-use crate::snapshots::SAVE_INTERVAL;
 use crate::status::{ModelList, WorkerStatus};
 use crate::supervisor::Supervisor;
 use crate::trace_context::TraceContext;
@@ -83,6 +85,10 @@ pub(crate) struct Shared {
     /// Whoever still waits is turned away, and whoever comes.
     closing: CancellationToken,
     streams: Streams,
+    /// `None` where nothing is shared with replicas.
+    cluster: Option<Arc<Cluster>>,
+    /// Files are written by one at a time.
+    saving: Mutex<()>,
 }
 
 // === impl Router ===
@@ -90,6 +96,7 @@ pub(crate) struct Shared {
 impl Router {
     /// Starts to ask the workers of a plan. Must be called in a runtime.
     pub fn start(plan: RouterPlan, metrics: Metrics) -> Result<Self, RouterError> {
+        let cluster = replicas::join(&plan, &metrics)?;
         let watched = |plan: PoolPlan| {
             let watch = |worker: &WorkerConfig| Arc::new(Worker::new(worker.clone(), &metrics));
             let workers: Vec<_> = plan.config.workers.iter().map(watch).collect();
@@ -111,6 +118,8 @@ impl Router {
             trace_sample: plan.trace_sample,
             stopping: CancellationToken::new(),
             streams: Streams { tasks: tasks.clone(), cut: CancellationToken::new() },
+            cluster,
+            saving: Mutex::default(),
         });
         for (plan, workers) in pools {
             if let Some(model) = &plan.config.model {
@@ -121,7 +130,7 @@ impl Router {
                 tasks.spawn(Supervisor::new(shared, Arc::clone(&plan), worker, stop.child_token()).run());
             }
         }
-        tasks.spawn(save_often(Arc::clone(&shared), stop.child_token()));
+        tasks.spawn(keeping::save_often(Arc::clone(&shared), stop.child_token()));
         tasks.spawn(funnel::read_often(Arc::clone(&shared), stop.child_token()));
         tasks.close();
         shared.tell_series("at the start");
@@ -218,8 +227,11 @@ impl Router {
     pub async fn stop(&self) {
         self.begin_stop();
         self.cut_streams();
-        save(&self.shared).await; // Before the workers leave, and with them what is known of their caches.
+        keeping::save(&self.shared).await; // Before the workers leave, and with them what is known of their caches.
         self.stop.cancel();
+        if let Some(cluster) = &self.shared.cluster {
+            cluster.stop().await;
+        }
         self.tasks.wait().await;
     }
 }
@@ -235,6 +247,11 @@ impl Shared {
     /// What guards and ends streams.
     pub(crate) const fn streams(&self) -> &Streams {
         &self.streams
+    }
+
+    /// What replicas are told through; `None` where nothing is shared.
+    pub(crate) const fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.cluster.as_ref()
     }
 
     /// Seed of the pools' random numbers.
@@ -267,15 +284,6 @@ impl Shared {
         self.closing.cancel();
         for pool in self.pools.load().iter() {
             pool.gate().close();
-        }
-    }
-
-    fn save_snapshots(&self) {
-        let pools = self.pools.load();
-        for plan in &self.plans {
-            let Some(file) = &plan.snapshot else { continue };
-            let made: Vec<_> = pools.iter().filter(|pool| pool.is_of(plan)).cloned().collect();
-            file.save(&made);
         }
     }
 
@@ -355,20 +363,6 @@ impl Shared {
             Some(pool) => Err(self.no_worker(pool, &Lane::default()).to_string()),
             None => Ok(()),
         }
-    }
-}
-
-/// Writes the snapshots now and then until told to stop.
-async fn save_often(shared: Arc<Shared>, stop: CancellationToken) {
-    while stop.run_until_cancelled(sleep(SAVE_INTERVAL)).await.is_some() {
-        save(&shared).await;
-    }
-}
-
-async fn save(shared: &Arc<Shared>) {
-    let shared = Arc::clone(shared);
-    if let Err(error) = spawn_blocking(move || shared.save_snapshots()).await {
-        tracing::warn!(%error, "index snapshots were not written");
     }
 }
 

@@ -4,8 +4,8 @@
 //! hold. What was known a minute ago is mostly still true, and the event streams prove it or refute it at once: a rank
 //! is restored together with the last message that it had applied, and its stream goes on from there or clears it.
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::config::PoolConfig;
 use crate::plan::RouterError;
 use crate::pool::Pool;
 use crate::rank::Rank;
+use crate::snapshot_path::SnapshotPath;
 
 /// How often the index is written.
 pub(crate) const SAVE_INTERVAL: Duration = Duration::from_secs(60);
@@ -24,7 +25,7 @@ pub(crate) const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 /// The snapshot of one configured pool.
 #[derive(Debug)]
 pub(crate) struct SnapshotFile {
-    path: PathBuf,
+    path: SnapshotPath,
     /// What the file had of ranks that have not joined yet.
     waiting: Mutex<Vec<RankSnapshot>>,
 }
@@ -39,17 +40,12 @@ impl SnapshotFile {
     /// The path names something that a file cannot replace.
     pub(crate) fn load(path: &Path, pool: &PoolConfig) -> Result<Self, RouterError> {
         let longest = 2 * pool.index.bytes as u64;
-        let mut waiting = match read(path, longest) {
+        let path = SnapshotPath::new(path, "pool.index.snapshot")?;
+        let mut waiting = match read(&path, longest) {
             Ok(snapshot) => snapshot.ranks,
-            Err(ReadError::Absent) => Vec::new(),
-            Err(ReadError::NoFile) => {
-                return Err(RouterError::Contradiction(format!(
-                    "pool.index.snapshot is {path:?}, which is no regular file; name a file of its own"
-                )));
-            }
-            Err(ReadError::Refused(why)) => {
+            Err(why) => {
                 tracing::warn!(
-                    file = %path.display(), why,
+                    file = %path.path().display(), why,
                     "index snapshot refused, the index starts empty; the file will be replaced"
                 );
                 Vec::new()
@@ -58,9 +54,9 @@ impl SnapshotFile {
         waiting.retain(|kept| pool.workers.iter().any(|worker| worker.id().as_str() == kept.worker));
         if !waiting.is_empty() {
             let ranks = waiting.len();
-            tracing::info!(file = %path.display(), ranks, "index snapshot read, every rank waits for its worker");
+            tracing::info!(file = %path.path().display(), ranks, "index snapshot read, every rank waits for its worker");
         }
-        Ok(Self { path: path.to_owned(), waiting: Mutex::new(waiting) })
+        Ok(Self { path, waiting: Mutex::new(waiting) })
     }
 
     /// Takes out what is kept of a rank.
@@ -80,38 +76,23 @@ impl SnapshotFile {
         for pool in pools {
             ranks.extend(pool.fleet().ranks.iter().filter_map(|rank| snapshot_of(pool, rank)));
         }
-        if let Err(error) = write(&self.path, &Snapshot { ranks }.encode()) {
-            tracing::warn!(file = %self.path.display(), %error, "index snapshot cannot be written");
+        if let Err(error) = self.path.replace(|file| file.write_all(&Snapshot { ranks }.encode())) {
+            tracing::warn!(file = %self.path.path().display(), %error, "index snapshot cannot be written");
         }
     }
 }
 
-/// Why a file gives no snapshot.
-#[derive(Debug)]
-enum ReadError {
-    Absent,
-    NoFile,
-    Refused(String),
-}
-
-/// A device or a pipe may never end, and replacing one would take it away from everybody else.
-fn read(path: &Path, longest: u64) -> Result<Snapshot, ReadError> {
-    let unreadable = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => ReadError::Absent,
-        _ => ReadError::Refused(error.to_string()),
-    };
-    let found = std::fs::metadata(path).map_err(unreadable)?;
-    if !found.is_file() {
-        return Err(ReadError::NoFile);
+/// What is in a file; nothing if there is none. The error says why it cannot be used.
+fn read(path: &SnapshotPath, longest: u64) -> Result<Snapshot, String> {
+    let opened = path.open().map_err(|error| error.to_string())?;
+    let Some((mut file, found)) = opened else { return Ok(Snapshot::default()) };
+    let length = found.len();
+    if length > longest {
+        return Err(format!("it has {length} bytes, more than an index within pool.index.bytes can fill"));
     }
-    if found.len() > longest {
-        let length = found.len();
-        return Err(ReadError::Refused(format!(
-            "it has {length} bytes, more than an index within pool.index.bytes can fill"
-        )));
-    }
-    let bytes = std::fs::read(path).map_err(unreadable)?;
-    Snapshot::decode(&bytes).map_err(|error| ReadError::Refused(error.to_string()))
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    Snapshot::decode(&bytes).map_err(|error| error.to_string())
 }
 
 /// A rank whose stream can be resumed; what is only remembered grows old too soon to be kept.
@@ -127,39 +108,13 @@ fn snapshot_of(pool: &Pool, rank: &Rank) -> Option<RankSnapshot> {
     })
 }
 
-/// Replaces the file in one step: whoever reads it sees the old one or the new one, whole.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let fresh = path.with_file_name(name);
-    let written = write_through(&fresh, bytes).and_then(|()| std::fs::rename(&fresh, path));
-    if written.is_err() {
-        let _absent_or_stuck = std::fs::remove_file(&fresh);
-    }
-    written
-}
-
-fn write_through(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = std::fs::File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::WorkerConfig;
 
-    #[test]
-    fn a_file_is_replaced_whole_or_not_at_all() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("index.snap");
-        write(&path, b"old").unwrap();
-        write(&path, b"new").unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"new");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        let gone = folder.path().join("no such folder").join("index.snap");
-        write(&gone, b"new").unwrap_err();
+    fn at(path: &Path) -> SnapshotPath {
+        SnapshotPath::new(path, "pool.index.snapshot").unwrap()
     }
 
     fn pool() -> PoolConfig {
@@ -174,20 +129,11 @@ mod tests {
     fn an_absent_file_is_an_empty_start_and_a_damaged_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("index.snap");
-        assert!(matches!(read(&path, 100), Err(ReadError::Absent)));
+        assert_eq!(read(&at(&path), 100).unwrap(), Snapshot::default());
         std::fs::write(&path, b"something else").unwrap();
-        assert!(matches!(read(&path, 100), Err(ReadError::Refused(why)) if !why.is_empty()));
-        assert!(matches!(read(&path, 5), Err(ReadError::Refused(why)) if why.contains("14 bytes")));
+        assert!(!read(&at(&path), 100).unwrap_err().is_empty());
+        assert!(read(&at(&path), 5).unwrap_err().contains("14 bytes"));
         assert!(SnapshotFile::load(&path, &pool()).unwrap().waiting.lock().is_empty());
-    }
-
-    #[test]
-    fn what_is_no_file_is_an_error_at_the_start() {
-        let folder = tempfile::tempdir().unwrap();
-        for path in [folder.path(), Path::new("/dev/null")] {
-            let error = SnapshotFile::load(path, &pool()).unwrap_err().to_string();
-            assert!(error.contains("pool.index.snapshot") && error.contains("no regular file"), "{error}");
-        }
     }
 
     #[test]
@@ -195,9 +141,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("index.snap");
         let snapshot = Snapshot { ranks: vec![rank("a:1"), rank("gone:1")] };
-        write(&path, &snapshot.encode()).unwrap();
+        std::fs::write(&path, snapshot.encode()).unwrap();
         let file = SnapshotFile::load(&path, &pool()).unwrap();
         file.save(&[]);
-        assert_eq!(read(&path, 1000).unwrap().ranks, [rank("a:1")]);
+        assert_eq!(read(&at(&path), 1000).unwrap().ranks, [rank("a:1")]);
     }
 }

@@ -70,6 +70,7 @@ pub(crate) fn attempt(request: &Span, trace: &TraceContext, id: SpanId, record: 
         policy = attempt.policy,
         reason = attempt.reason,
         input_tokens = attempt.count.input().map(Tokens::get),
+        history_cached_tokens = attempt.history.map(Tokens::get),
         best_eligible_cached_tokens = cached.map(|cached| cached.best.get()),
         selected_cached_tokens = cached.map(|cached| cached.selected.get()),
         reused_tokens = Empty,

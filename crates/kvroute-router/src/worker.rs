@@ -26,6 +26,8 @@ pub(crate) struct Worker {
     responses: MadeResponses,
     /// Whether it refused to be asked for usage in a stream.
     refuses_stream_options: AtomicBool,
+    /// Whether it refused to be asked for token ids.
+    refuses_token_ids: AtomicBool,
     /// Woken when somebody saw that the worker does not answer.
     pub(crate) doubt: Notify,
 }
@@ -45,6 +47,7 @@ impl Worker {
             problem: ArcSwap::from_pointee("not asked yet".to_owned()),
             responses: MadeResponses::default(),
             refuses_stream_options: AtomicBool::new(false),
+            refuses_token_ids: AtomicBool::new(false),
             doubt: Notify::new(),
         }
     }
@@ -78,6 +81,7 @@ impl Worker {
     /// It has joined a pool, or is about to leave it. What joins may be another program than what left.
     pub(crate) fn set_member(&self, is_member: bool) {
         self.refuses_stream_options.store(false, Ordering::Relaxed);
+        self.refuses_token_ids.store(false, Ordering::Relaxed);
         self.is_member.store(is_member, Ordering::Release);
     }
 
@@ -118,6 +122,24 @@ impl Worker {
             remedy = "upgrade the engine to a release that takes stream_options.include_usage",
             lost = "reports of reused tokens for streams whose client does not ask for usage itself",
             "worker refuses stream_options.include_usage: it is not sent any more"
+        );
+    }
+
+    /// Whether it may be asked for token ids: as long as it has not refused.
+    pub(crate) fn takes_token_ids(&self) -> bool {
+        !self.refuses_token_ids.load(Ordering::Relaxed)
+    }
+
+    /// It took a request only without the question for token ids. It is not asked again, which is said once.
+    pub(crate) fn refuses_token_ids(&self) {
+        if self.refuses_token_ids.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        tracing::warn!(
+            worker = %self.id,
+            remedy = "upgrade the engine to a release that takes return_token_ids, or set pool.history.outputs to \"off\"",
+            lost = "what the history would have learned of generated text",
+            "worker refuses return_token_ids: it is not sent any more"
         );
     }
 

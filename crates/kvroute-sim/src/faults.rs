@@ -41,8 +41,16 @@ pub struct Faults {
     pub odd_report_percent: Option<u8>,
     /// Adds the private report `engine_data`, with members that nobody knows; in streams at this place.
     pub engine_data: Option<PrivateReport>,
+    /// Adds the ids of generated tokens to `engine_data`, asked or not: of each chunk of a chat or text, or of a whole one
+    /// with a single choice.
+    pub private_token_ids: bool,
     /// Refuses streams that have `stream_options`, as an engine does that does not know the field.
     pub refuse_stream_options: bool,
+    /// Refuses requests that have `return_token_ids`, as an engine does that does not know the field.
+    pub refuse_token_ids: bool,
+    /// In every choice of a chat one token of so many is swallowed, as a parser does with the name of a tool: it shows in no
+    /// text, and makes a chunk only where token ids are asked for. 0: none.
+    pub swallow_every: u64,
     /// Of a hundred event messages so many (0 to 100) are not sent; they have their numbers, and replay has them.
     pub lose_events_percent: u8,
     /// Answers no replay request.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kvroute_metrics::MetricsOptions;
-use kvroute_router::config::{PoolConfig, RouterConfig, TokenizerSource, WorkerConfig};
+use kvroute_router::config::{ClusterConfig, PoolConfig, RouterConfig, TokenizerSource, WorkerConfig};
 use kvroute_server::{ServeConfig, Server};
 use kvroute_sim::{SimConfig, SimEngine, TokenizerEncoder};
 use serde_json::Value;
@@ -51,7 +51,12 @@ pub fn server_config(urls: &[String], policy: &str) -> ServeConfig {
         max_body: 1 << 20,
         drain: Duration::from_secs(5),
         metrics: MetricsOptions::default(),
-        router: RouterConfig { pools: vec![pool], seed: 7, trace_sample: 1.0 },
+        router: RouterConfig {
+            pools: vec![pool],
+            seed: 7,
+            trace_sample: 1.0,
+            cluster: ClusterConfig::default(),
+        },
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod account;
 mod equation;
+mod history;
 mod process;
 
 use std::collections::BTreeSet;
@@ -41,6 +42,7 @@ impl<'a> Ledger<'a> {
             Account::new(self.scrape, &phase, &model).check(&mut findings);
         }
         process::check(self.scrape, self.has_lost_workers, &mut findings);
+        history::check(self.scrape, &mut findings);
         findings.into_faults()
     }
 

@@ -51,8 +51,9 @@ pub(crate) fn load(
         file::read(path, &mut raw)?;
     }
     add_workers(&mut raw, &flags.workers)?;
-    let warnings = env::apply(environment, &mut raw)?;
+    let mut warnings = env::apply(environment, &mut raw)?;
     flags::apply(flags, &mut raw)?;
+    warnings.extend(raw.ignored().cloned());
     let (config, telemetry) = (resolve::resolve(&raw)?, telemetry::resolve(&raw)?);
     Ok(Loaded { config, telemetry, warnings })
 }

@@ -15,6 +15,10 @@ use crate::config::LogFormat;
 use crate::export::SpanLayer;
 use crate::failure::Failure;
 
+/// It says of each event, and of each message that it drops, what is counted and said once elsewhere. Who wants to hear it
+/// names it in the filter.
+const NATS_CLIENT: &str = "async_nats";
+
 /// What is written, and how.
 #[derive(Debug)]
 pub(crate) struct Log<'a> {
@@ -71,10 +75,11 @@ impl<'a> Log<'a> {
             ))
         };
         let filter = EnvFilter::builder().parse(&text).map_err(|error| unusable(&error))?;
-        if self.access {
-            return Ok(filter);
-        }
-        let without: Directive = format!("{ACCESS}=off").parse().map_err(|error| unusable(&error))?;
-        Ok(filter.add_directive(without))
+        let silent = [(ACCESS, !self.access), (NATS_CLIENT, !text.contains(NATS_CLIENT))];
+        let mut silent = silent.into_iter().filter_map(|(target, is_silent)| is_silent.then_some(target));
+        silent.try_fold(filter, |filter, target| {
+            let without: Directive = format!("{target}=off").parse().map_err(|error| unusable(&error))?;
+            Ok(filter.add_directive(without))
+        })
     }
 }

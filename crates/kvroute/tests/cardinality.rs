@@ -9,4 +9,5 @@ mod cardinality {
     mod leaver;
     mod names;
     mod number;
+    mod of_a_history;
 }

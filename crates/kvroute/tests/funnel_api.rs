@@ -4,7 +4,7 @@
 
 use kvroute_server::ServeConfig;
 use kvroute_sim::SimConfig;
-use kvroute_testkit::{Exposition, Fleet, server_config};
+use kvroute_testkit::{Answer, Exposition, Fleet, server_config};
 use serde_json::{Value, json};
 
 /// Fields of a row, and the families that they are read from.
@@ -110,7 +110,16 @@ fn assert_closes(row: &Value) {
     let field = |name: &str| row[name].as_u64().unwrap_or_else(|| panic!("{name} of {row}"));
     let lost = |stage: &str| of_reasons(&row["lost"][stage]);
     assert_eq!(field("ledger_input_tokens"), field("input_tokens"));
-    assert_eq!(field("ledger_input_tokens"), lost("unavailable") + field("best_cached_tokens"));
+    let cached_nowhere = match row["history_cached_tokens"].as_u64() {
+        None => lost("unavailable"),
+        Some(history) => {
+            assert_eq!(field("ledger_input_tokens"), lost("new") + history);
+            let surplus = row["surplus"]["residency"].as_u64().unwrap();
+            assert_eq!(history + surplus, lost("residency") + field("best_cached_tokens"));
+            lost("new") + lost("residency") - surplus
+        }
+    };
+    assert_eq!(field("ledger_input_tokens"), cached_nowhere + field("best_cached_tokens"));
     assert_eq!(field("best_cached_tokens"), field("best_eligible_cached_tokens") + lost("eligibility"));
     assert_eq!(field("best_eligible_cached_tokens"), field("selected_cached_tokens") + lost("placement"));
     let surplus = row["surplus"]["delivery"].as_u64().unwrap();
@@ -118,8 +127,7 @@ fn assert_closes(row: &Value) {
         field("compared_predicted_tokens") + surplus,
         field("compared_reported_tokens") + lost("delivery")
     );
-    let stages =
-        [field("selected_cached_tokens"), lost("unavailable"), lost("eligibility"), lost("placement")];
+    let stages = [field("selected_cached_tokens"), cached_nowhere, lost("eligibility"), lost("placement")];
     assert!(stages.iter().all(|tokens| *tokens > 0), "nothing to be mixed up: {row}");
 }
 
@@ -139,9 +147,8 @@ async fn all_rows_are_the_numbers_of_the_metrics_and_close() {
         assert_exposed(row, &scrape);
         assert_closes(row);
         assert_eq!(row["attempts"]["completed"], 48 + 12);
-        for absent in [&row["history_cached_tokens"], &row["lost"]["new"], &row["lost"]["residency"]] {
-            assert!(absent.is_null(), "{row}");
-        }
+        let absent = [&row["history_cached_tokens"], &row["lost"]["new"], &row["lost"]["residency"]];
+        assert!(absent.iter().all(|field| field.is_null()), "{row}");
         assert_eq!(row["surplus"].get("residency"), Some(&Value::Null));
     }
     for model in report["models"].as_array().unwrap() {
@@ -156,6 +163,42 @@ async fn all_rows_are_the_numbers_of_the_metrics_and_close() {
         }
         assert!(seconds["new"].is_null() && of_seconds(&seconds["unavailable"]) > 0.0, "{seconds}");
     }
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn a_history_has_its_stages_and_tells_how_far_back_it_reaches() {
+    let fleet = Fleet::start_with(vec![engine("one"), engine("one")], |urls| {
+        let mut config = lossy(urls);
+        config.router.pools[0].history.enabled = true;
+        config
+    })
+    .await;
+    talk(&fleet, "one").await;
+    name_worker(&fleet, "one", 0).await;
+    let scrape = fleet.at_rest().await;
+    let report = funnel(&fleet, "?window=all").await;
+    let row = &report["rows"][0];
+    assert_exposed(row, &scrape);
+    assert_closes(row);
+    let family = "kvroute_router_history_cached_tokens_total";
+    assert_eq!(row["history_cached_tokens"].as_u64(), Some(scrape.count(family, &[])));
+    assert!(
+        row["history_cached_tokens"].as_u64() > row["best_cached_tokens"].as_u64(),
+        "something was evicted"
+    );
+    assert!(row["lost"]["unavailable"].is_null(), "{row}");
+    let history = &report["models"][0]["history"];
+    let field = |name: &str| history[name].as_u64().unwrap_or_else(|| panic!("{name} of {history}"));
+    assert_eq!(field("represented_tokens"), 16 * field("blocks"));
+    assert!(0 < field("blocks") && field("blocks") < field("capacity_blocks"), "{history}");
+    let reaches = |answer: &Answer| !answer.json()["models"][0]["history"]["reaches_back_seconds"].is_null();
+    let told = fleet.client.until(&fleet.admin("/api/funnel"), reaches).await.json();
+    let history = &told["models"][0]["history"];
+    assert!(
+        history["reaches_back_seconds"].as_f64() > history["oldest_entry_age_seconds"].as_f64(),
+        "{history}"
+    );
     fleet.stop().await;
 }
 

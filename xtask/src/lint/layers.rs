@@ -8,8 +8,14 @@ use super::Finding;
 use crate::shell::{command, output};
 
 /// State machines that a replay runs as the live router does: no runtime, clock, network or metrics of their own.
-const PURE: [&str; 5] =
-    ["kvroute-core", "kvroute-index", "kvroute-funnel", "kvroute-select", "kvroute-openai"];
+const PURE: [&str; 6] = [
+    "kvroute-core",
+    "kvroute-index",
+    "kvroute-funnel",
+    "kvroute-history",
+    "kvroute-select",
+    "kvroute-openai",
+];
 
 /// What [`PURE`] crates must not depend on.
 const IMPURE: [&str; 9] = [
@@ -25,11 +31,12 @@ const IMPURE: [&str; 9] = [
 ];
 
 /// A crate and the crates of the workspace it may use, its tests included.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("kvroute-core", &[]),
     ("kvroute-zmtp", &[]),
     ("kvroute-index", &["core"]),
     ("kvroute-funnel", &["core"]),
+    ("kvroute-history", &["core"]),
     ("kvroute-select", &["core"]),
     ("kvroute-openai", &["core"]),
     ("kvroute-metrics", &["core", "funnel"]),
@@ -37,9 +44,12 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("kvroute-engine", &["core", "openai", "zmtp"]),
     (
         "kvroute-router",
-        &["core", "zmtp", "index", "funnel", "select", "openai", "metrics", "tokenize", "engine"],
+        &[
+            "core", "zmtp", "index", "funnel", "history", "select", "openai", "metrics", "tokenize",
+            "engine", "cluster",
+        ],
     ),
-    ("kvroute-cluster", &["core", "funnel", "select"]),
+    ("kvroute-cluster", &["core", "history"]),
     ("kvroute-monitoring", &["core", "funnel", "metrics"]),
     ("kvroute-server", &["core", "openai", "router", "metrics"]),
     // Never the index: a simulated engine that shared it would hide its faults.

@@ -39,13 +39,13 @@ pub(super) const STEPS: [Step; 11] = [
     Step { name: "doctests", about: "the examples in the documentation", run: doctests },
     Step {
         name: "interleavings",
-        about: "readers and writers of the index in every order of their steps, by loom",
+        about: "readers and writers of index and history in every order of their steps, by loom",
         run: interleavings,
     },
     Step { name: "fuzz", about: "parsers of bytes from outside hold what their fuzz targets say", run: fuzz },
     Step {
         name: "tests",
-        about: "all tests; peers: llama-server, libzmq, Prometheus, Qwen3's tokenizer",
+        about: "all tests; peers: llama-server, libzmq, Prometheus, nats-server, Qwen3's tokenizer",
         run: tests,
     },
 ];
@@ -122,7 +122,8 @@ fn doctests(context: &Context) -> Result<()> {
 fn interleavings(_: &Context) -> Result<()> {
     let mut test = cargo("test")?;
     test.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_folder()?.join("loom"));
-    run(test.args(["-p", "kvroute-index", "--locked", "--lib", "--quiet", "interleavings"]))
+    let crates = ["-p", "kvroute-index", "-p", "kvroute-history"];
+    run(test.args(crates).args(["--locked", "--lib", "--quiet", "interleavings"]))
 }
 
 fn fuzz(context: &Context) -> Result<()> {

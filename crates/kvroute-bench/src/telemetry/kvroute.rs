@@ -108,6 +108,7 @@ impl Model {
             shadows: &[SHADOW],
             phases: &[Phase::Aggregated],
             counts_input: true,
+            history: None,
         });
         pool.index_view_exists();
         let rank = |rank| WorkerRank::new(WorkerId::new(worker_name(number, rank)), DpRank::new(0));

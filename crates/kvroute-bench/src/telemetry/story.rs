@@ -5,7 +5,7 @@ use kvroute_core::{
     TokensPerSecond, WorkerLoad, WorkerReport,
 };
 use kvroute_funnel::{
-    CachedStages, Count, LedgerTerms, MissingBlock, Opening, ReportExpectation, SelectionLosses,
+    AbsentLoss, CachedStages, Count, LedgerTerms, MissingBlock, Opening, ReportExpectation, SelectionLosses,
     UnavailableLoss,
 };
 use kvroute_metrics::SelectionOverlap;
@@ -102,12 +102,13 @@ pub(crate) fn worker_name(model: usize, rank: usize) -> String {
 fn opening(input: Tokens, [anywhere, best, selected]: [u64; 3], random: &mut Random) -> Opening {
     let stages = CachedStages { anywhere: tokens(anywhere), best: tokens(best), selected: tokens(selected) };
     let losses = SelectionLosses {
-        unavailable: unavailable(input - stages.anywhere, random),
+        absent: AbsentLoss::Unavailable(unavailable(input - stages.anywhere, random)),
         eligibility: (best < anywhere).then_some(Exclusion::Unhealthy),
         placement: (selected < best).then_some(PlacementReason::Load),
     };
     Opening {
         count: Count::Exact { input, cached: Some(stages) },
+        history: None,
         reports: ReportExpectation::Expected,
         ledger: Some(LedgerTerms { losses, reusable: BLOCK_SIZE.reusable_tokens(input) }),
         is_repeat: false,

@@ -54,6 +54,12 @@ impl Exchange {
         is_whole.then(|| Self { line, body: serde_json::from_str(body).ok(), response })
     }
 
+    /// What was asked, and the body of the answer.
+    pub(crate) fn body_to(&self, line: &str) -> Option<(&Value, &str)> {
+        let answer = std::str::from_utf8(&self.response).ok()?.split_once("\r\n\r\n")?.1;
+        self.body.as_ref().filter(|_| self.line == line).map(|asked| (asked, answer))
+    }
+
     /// True for a request line and a body.
     pub(crate) fn is(&self, line: &str, body: &Value) -> bool {
         self.line == line && self.body.as_ref() == Some(body)

@@ -83,9 +83,10 @@ fn promised(prompts: &[u64], promise: u64) -> Opening {
     let cached = CachedStages { anywhere: promise, best: promise, selected: promise };
     let reusable = prompts.iter().map(|&prompt| size.reusable_tokens(Tokens::new(prompt))).sum();
     Opening {
+        history: None,
         count: Count::Exact { input, cached: Some(cached) },
         reports: ReportExpectation::Expected,
-        ledger: Some(LedgerTerms { losses: closing(input, &cached), reusable }),
+        ledger: Some(LedgerTerms { losses: closing(input, None, &cached), reusable }),
         is_repeat: false,
     }
 }

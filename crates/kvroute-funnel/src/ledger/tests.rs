@@ -65,13 +65,13 @@ fn exact() -> Opening {
     let tokens = Tokens::new;
     let cached = CachedStages { anywhere: tokens(80), best: tokens(64), selected: tokens(48) };
     let count = Count::Exact { input: tokens(INPUT), cached: Some(cached) };
-    let ledger = Some(LedgerTerms { losses: closing(tokens(INPUT), &cached), reusable: tokens(96) });
-    Opening { count, reports: ReportExpectation::Expected, ledger, is_repeat: false }
+    let ledger = Some(LedgerTerms { losses: closing(tokens(INPUT), None, &cached), reusable: tokens(96) });
+    Opening { count, history: None, reports: ReportExpectation::Expected, ledger, is_repeat: false }
 }
 
 fn uncounted(reason: UncountedReason) -> Opening {
     let (count, reports) = (Count::Uncounted(reason), ReportExpectation::Expected);
-    Opening { count, reports, ledger: None, is_repeat: false }
+    Opening { count, history: None, reports, ledger: None, is_repeat: false }
 }
 
 fn usage(prompt: Figure, reused: Figure) -> WorkerReport {
@@ -267,8 +267,29 @@ fn a_dropped_ledger_is_cancelled_once() {
         dispatched: true,
         outcome: Some(ReportOutcome::Unfinished),
         reused: None,
+        observation: None,
     };
     assert_eq!(recorder.closings(), [closing]);
+}
+
+#[test]
+fn a_history_that_contradicts_its_attempt_is_not_consistent() {
+    let tokens = Tokens::new;
+    let Count::Exact { input, cached: Some(cached) } = exact().count else { panic!("{:?}", exact()) };
+    let with = |history: Option<u64>, told: Option<u64>| {
+        let [history, told] = [history, told].map(|history| history.map(tokens));
+        let ledger = Some(LedgerTerms { losses: closing(input, told, &cached), reusable: tokens(96) });
+        Opening { history, ledger, ..exact() }.is_consistent()
+    };
+    assert!(with(None, None) && with(Some(0), Some(0)) && with(Some(INPUT), Some(INPUT)));
+    assert!(!with(Some(64), None) && !with(None, Some(64)) && !with(Some(64), Some(48)));
+    assert!(!with(Some(INPUT + 1), Some(INPUT + 1)), "more than came in");
+    let opening = Opening { history: Some(tokens(64)), ..exact() };
+    assert!(!Opening { ledger: None, ..opening }.is_consistent(), "of a phase that is not observed");
+    let blind = Count::Exact { input, cached: None };
+    assert!(!Opening { count: blind, ledger: None, ..opening }.is_consistent(), "without an index");
+    let off = uncounted(UncountedReason::Off);
+    assert!(off.is_consistent() && !Opening { history: Some(tokens(0)), ..off }.is_consistent());
 }
 
 #[test]
@@ -304,10 +325,13 @@ fn any_opening() -> impl Strategy<Value = Opening> {
         1 => Just(ReportExpectation::Ambiguous),
         1 => Just(ReportExpectation::Excluded),
     ];
-    (any_count(), reports, 0u64..8, any::<bool>()).prop_map(|(count, reports, reusable, is_repeat)| {
-        let losses = count.input().zip(count.cached()).map(|(input, cached)| closing(input, &cached));
+    let facts = (0u64..8, prop::option::of(0u64..8), any::<bool>());
+    (any_count(), reports, facts).prop_map(|(count, reports, (reusable, history, is_repeat))| {
+        let asked = count.input().filter(|_| count.cached().is_some());
+        let history = asked.and_then(|input| Some(Tokens::new(history?).min(input)));
+        let losses = asked.zip(count.cached()).map(|(input, cached)| closing(input, history, &cached));
         let ledger = losses.map(|losses| LedgerTerms { losses, reusable: Tokens::new(reusable) });
-        Opening { count, reports, ledger, is_repeat }
+        Opening { count, history, reports, ledger, is_repeat }
     })
 }
 
@@ -379,6 +403,7 @@ proptest! {
         reports in prop::collection::vec(any_report(), 0..6),
         ending in prop::option::of(prop::sample::select(&Close::ALL[..])),
         is_dispatched in any::<bool>(),
+        is_taught in any::<bool>(),
     ) {
         let recorder = Recorder::default();
         let mut ledger = AttemptLedger::open(opening, recorder.clone());
@@ -387,6 +412,9 @@ proptest! {
         }
         for report in &reports {
             ledger.report(report);
+        }
+        if is_taught {
+            ledger.taught();
         }
         match ending {
             Some(close) => drop(ledger.close(close)),
@@ -406,6 +434,8 @@ proptest! {
         let judged = judgements.first();
         prop_assert_eq!(closings[0].outcome, judged.map(|judgement| judgement.outcome));
         prop_assert_eq!(closings[0].reused, judged.and_then(|judgement| judgement.reused));
+        let told = if is_taught { HistoryObservation::Complete } else { HistoryObservation::Incomplete };
+        prop_assert_eq!(closings[0].observation, opening.history.map(|_| told));
 
         let calls = recorder.0.borrow();
         prop_assert_eq!(calls.first(), Some(&Call::Opened(opening)));

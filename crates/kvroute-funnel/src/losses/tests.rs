@@ -1,75 +1,54 @@
-use proptest::prelude::*;
-
 use super::*;
+use crate::{HistoryTerms, MissingBlock};
 
 /// Any reasons that close.
-pub(crate) fn closing(input: Tokens, stages: &CachedStages) -> SelectionLosses {
+pub(crate) fn closing(input: Tokens, history: Option<Tokens>, stages: &CachedStages) -> SelectionLosses {
     let CachedStages { anywhere, best, selected } = *stages;
-    let none: [[MissingBlock; 0]; 0] = [];
+    let unavailable = || {
+        let none: [[MissingBlock; 0]; 0] = [];
+        AbsentLoss::Unavailable(UnavailableLoss::of(input - anywhere, Tokens::ZERO, none, false))
+    };
+    let by_history = |history| {
+        let none: [(Tokens, [MissingBlock; 0]); 0] = [];
+        let terms = HistoryTerms { input, history, anywhere, partial: Tokens::ZERO };
+        AbsentLoss::ByHistory(HistoryLoss::of(terms, none, false))
+    };
     SelectionLosses {
-        unavailable: UnavailableLoss::of(input - anywhere, Tokens::ZERO, none, false),
+        absent: history.map_or_else(unavailable, by_history),
         eligibility: (best < anywhere).then_some(Exclusion::Unhealthy),
         placement: (selected < best).then_some(PlacementReason::Load),
     }
 }
 
-fn block(tokens: u64, removed: Option<RemovalCause>, is_held: bool) -> MissingBlock {
-    MissingBlock { tokens: Tokens::new(tokens), removed, is_held }
-}
-
-fn loss(lost: u64, partial: u64, prompts: &[&[MissingBlock]], blind: bool) -> Vec<(&'static str, u64)> {
-    let prompts = prompts.iter().map(|blocks| blocks.iter().copied());
-    let loss = UnavailableLoss::of(Tokens::new(lost), Tokens::new(partial), prompts, blind);
-    let named = loss.by_reason().filter(|(_, tokens)| !tokens.is_zero());
-    named.map(|(reason, tokens)| (reason.as_str(), tokens.get())).collect()
+fn stages(counts: [u64; 3]) -> CachedStages {
+    let [anywhere, best, selected] = counts.map(Tokens::new);
+    CachedStages { anywhere, best, selected }
 }
 
 #[test]
-fn a_block_is_lost_by_its_newest_removal_and_one_that_nobody_knew_is_not_cached() {
-    let blocks = [block(16, Some(RemovalCause::Evicted), false), block(16, None, false)];
-    assert_eq!(loss(37, 5, &[&blocks], false), [("partial_block", 5), ("evicted", 16), ("not_cached", 16)]);
-}
-
-#[test]
-fn a_block_that_is_held_behind_a_hole_takes_the_reason_of_the_hole() {
-    let blocks = [
-        block(16, Some(RemovalCause::WorkerGone), false),
-        block(16, Some(RemovalCause::Evicted), true),
-        block(16, None, true),
-    ];
-    assert_eq!(loss(48, 0, &[&blocks], false), [("worker_gone", 48)]);
-}
-
-#[test]
-fn a_hole_ends_with_its_prompt() {
-    let (first, second) = ([block(16, Some(RemovalCause::Cleared), false)], [block(16, None, true)]);
-    assert_eq!(loss(32, 0, &[&first, &second], false), [("cleared", 16), ("not_cached", 16)]);
-}
-
-#[test]
-fn what_nobody_knows_is_blamed_on_a_source_that_does_not_tell_everything() {
-    assert_eq!(loss(20, 4, &[&[block(16, None, false)]], true), [("partial_block", 4), ("source_blind", 16)]);
-}
-
-#[test]
-fn the_partial_block_is_no_more_than_what_is_lost() {
-    assert_eq!(loss(3, 15, &[&[block(16, None, false)]], false), [("partial_block", 3)]);
-}
-
-proptest! {
-    /// Whatever the facts say, every lost token has one reason.
-    #[test]
-    fn the_reasons_add_up_to_the_loss(
-        lost in 0u64..500,
-        partial in 0u64..40,
-        blocks in proptest::collection::vec((1u64..40, 0usize..6, any::<bool>()), 0..20),
-        blind in any::<bool>(),
-    ) {
-        let facts: Vec<_> = blocks
-            .iter()
-            .map(|&(tokens, cause, held)| block(tokens, RemovalCause::ALL.get(cause).copied(), held))
-            .collect();
-        let loss = UnavailableLoss::of(Tokens::new(lost), Tokens::new(partial), [facts], blind);
-        prop_assert_eq!(loss.total(), Tokens::new(lost));
+fn losses_close_by_the_account_that_was_opened_and_by_no_other() {
+    let (input, cached) = (Tokens::new(100), stages([64, 64, 64]));
+    let histories = [None, Some(0), Some(64), Some(80), Some(100)].map(|history| history.map(Tokens::new));
+    for opened in histories {
+        let losses = closing(input, opened, &cached);
+        for told in histories {
+            assert_eq!(losses.close(input, told, &cached), told == opened, "{opened:?} as {told:?}");
+        }
+        assert!(!losses.close(Tokens::new(101), opened, &cached), "{opened:?}");
+        assert!(!losses.close(input, opened, &stages([65, 65, 65])), "{opened:?}");
     }
+}
+
+#[test]
+fn a_stage_has_a_reason_exactly_where_it_has_a_difference() {
+    let (input, lossy, lossless) = (Tokens::new(100), stages([80, 64, 48]), stages([80, 80, 80]));
+    let losses = closing(input, None, &lossy);
+    assert!(losses.close(input, None, &lossy));
+    let (no_eligibility, no_placement) =
+        (SelectionLosses { eligibility: None, ..losses }, SelectionLosses { placement: None, ..losses });
+    assert!(!no_eligibility.close(input, None, &lossy));
+    assert!(!no_placement.close(input, None, &lossy));
+    let none = SelectionLosses { eligibility: None, placement: None, ..losses };
+    assert!(none.close(input, None, &lossless));
+    assert!(!no_eligibility.close(input, None, &lossless) && !no_placement.close(input, None, &lossless));
 }

@@ -1,19 +1,30 @@
 //! The loss ledger: why less was reused than could have been, token by token.
 
+use super::distinct;
 use super::{
-    DeliveryReason, Exclusion, Kind, Label, LossStage, MODEL, PHASE, PlacementReason, Row, UnavailableReason,
-    Values,
+    DeliveryReason, Exclusion, Kind, Label, LossStage, MODEL, NewReason, PHASE, PlacementReason,
+    ResidencyReason, Row, UnavailableReason, Values,
 };
 
 const STAGE: Label = Label { name: "stage", values: Values::Of(LossStage::VALUES) };
-/// Only an engine can have more than was promised: the stages before follow from each other.
-const SURPLUS_STAGE: Label = Label { name: "stage", values: Values::Of(&[LossStage::Delivery.as_str()]) };
+/// A cache can hold more than the history knows, and an engine can have more than was promised: the other stages follow
+/// from each other.
+const SURPLUS_STAGE: Label = Label {
+    name: "stage",
+    values: Values::Of(&[LossStage::Residency.as_str(), LossStage::Delivery.as_str()]),
+};
 const REASON: Label = Label { name: "reason", values: Values::Of(&REASONS) };
 
 /// The reasons of each stage, in the order of the stages.
-const REASONS_BY_STAGE: [&[&str]; LossStage::ALL.len()] =
-    [UnavailableReason::VALUES, Exclusion::VALUES, PlacementReason::VALUES, DeliveryReason::VALUES];
-const REASONS: [&str; count_all(&REASONS_BY_STAGE)] = join(&REASONS_BY_STAGE);
+const REASONS_BY_STAGE: [&[&str]; LossStage::ALL.len()] = [
+    NewReason::VALUES,
+    ResidencyReason::VALUES,
+    UnavailableReason::VALUES,
+    Exclusion::VALUES,
+    PlacementReason::VALUES,
+    DeliveryReason::VALUES,
+];
+const REASONS: [&str; distinct::count(&REASONS_BY_STAGE)] = distinct::join(&REASONS_BY_STAGE);
 
 pub(crate) const LEDGER_INPUT: Row = Row {
     name: "kvroute_router_ledger_input_tokens_total",
@@ -26,7 +37,8 @@ pub(crate) const LEDGER_INPUT: Row = Row {
     population: "attempts of phases aggregated and prefill that were counted exactly and selected with an index view",
     moves: "at selection, together with the losses; absent while no index view exists",
     zero: "0: no such attempt yet; absent: no rank of the pool has an index source, or nothing asks one",
-    act: "at rest equal to lost tokens of stage unavailable + the best cached prefix; else the ledger is broken",
+    act: "at rest, with the surplus of stage residency, equal to the lost tokens of stages new, residency and unavailable + \
+          the best cached prefix; else the ledger is broken",
     differs: "",
 };
 
@@ -54,14 +66,14 @@ pub(crate) const REUSE_LOST: Row = Row {
     help: "Tokens lost between two stages of the funnel, by the one reason of each; of phases aggregated and prefill",
     population: "stages before delivery: the attempts of kvroute_router_ledger_input_tokens_total; stage delivery: those of \
                  them with outcome reported",
-    moves: "unavailable, eligibility and placement: at selection, together with the stages; delivery: last_block with \
-            the report, the others 1 to 5 seconds after the attempt is closed, when all events that could explain the \
-            loss are in; absent while no index view exists",
+    moves: "delivery: last_block with the report, the others 1 to 5 seconds after the attempt is closed, when all events that \
+            could explain the loss are in; the other stages: at selection. With a history new and residency move, without one \
+            unavailable does; absent while no index view exists",
     zero: "0: nothing was lost for this reason; absent: no rank of the pool has an index source, or nothing asks \
-           one",
+           one; stages new and residency besides: the pool has no history",
     act: "evicted: more cache; unhealthy: the workers' state; load: weights or more workers; stale_index: look at \
           kvroute_index_source_state and the gaps; unexplained: the engine evicts without an event, or was emptied; \
-          partial_block, not_cached and last_block are natural",
+          partial_block, unseen, not_cached and last_block are natural",
     differs: "",
 };
 
@@ -86,11 +98,15 @@ pub(crate) const REUSE_SURPLUS: Row = Row {
     buckets: &[],
     unit: "tokens",
     help: "Tokens of which the later stage of the funnel had more than the earlier one",
-    population: "stage delivery: attempts with outcome reported that were selected with an index view",
-    moves: "delivery: with a report above the selected cached prefix; absent while no index view exists",
-    zero: "0: nobody reused more than was promised; absent: no rank of the pool has an index source, or nothing \
-           asks one",
-    act: "rising: engines hold more than the index knows; look for sources that are not exact",
+    population: "stage residency: attempts that a history was asked about; stage delivery: attempts with outcome reported that \
+                 were selected with an index view",
+    moves: "residency: at selection, when more is cached than the history knows; delivery: with a report above the selected \
+            cached prefix; absent while no index view exists",
+    zero: "0: no later stage had more; absent: no rank of the pool has an index source, or nothing asks one; stage residency \
+           besides: the pool has no history",
+    act: "delivery rising: engines hold more than the index knows; look for sources that are not exact. residency rising: the \
+          history knows less than the caches hold: it is too small, younger than they are, or other routers send to the same \
+          workers",
     differs: "",
 };
 
@@ -123,26 +139,3 @@ pub(crate) const COMPARED_REPORTED: Row = Row {
     act: "divided by the compared predicted tokens: how far the index can be believed",
     differs: "",
 };
-
-const fn count_all(sets: &[&[&str]]) -> usize {
-    let (mut count, mut set) = (0, 0);
-    while set < sets.len() {
-        count += sets[set].len();
-        set += 1;
-    }
-    count
-}
-
-const fn join<const N: usize>(sets: &[&[&'static str]]) -> [&'static str; N] {
-    let mut joined = [""; N];
-    let (mut at, mut set) = (0, 0);
-    while set < sets.len() {
-        let mut value = 0;
-        while value < sets[set].len() {
-            joined[at] = sets[set][value];
-            (at, value) = (at + 1, value + 1);
-        }
-        set += 1;
-    }
-    joined
-}

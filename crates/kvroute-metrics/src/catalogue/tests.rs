@@ -57,6 +57,17 @@ fn labels_of_a_row_are_distinct() {
 }
 
 #[test]
+fn values_of_a_closed_set_are_distinct_and_not_empty() {
+    for row in CATALOGUE {
+        for label in row.labels {
+            let Values::Of(values) = label.values else { continue };
+            let distinct: BTreeSet<&str> = values.iter().copied().filter(|value| !value.is_empty()).collect();
+            assert_eq!(distinct.len(), values.len(), "{} {}: {values:?}", row.name, label.name);
+        }
+    }
+}
+
+#[test]
 fn the_prefix_changes_standard_names_only() {
     assert_eq!(BOOKINGS.exposed_name("acme"), "acme_component_router_requests_started_total");
     assert_eq!(REQUESTS.exposed_name("acme"), "kvroute_requests_total");

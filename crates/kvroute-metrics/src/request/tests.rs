@@ -22,6 +22,7 @@ impl Bench {
             shadows: &["kv"],
             phases: &[Phase::Aggregated],
             counts_input: true,
+            history: None,
         };
         let pool = metrics.pool(&labels);
         let rank = WorkerRank::new(WorkerId::new("w"), DpRank::new(0));

@@ -131,6 +131,7 @@ fn of_all_phases(model: &ModelName) -> PoolLabels<'_> {
         shadows: &[],
         phases: &Phase::ALL,
         counts_input: true,
+        history: None,
     }
 }
 

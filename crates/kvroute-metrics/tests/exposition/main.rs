@@ -3,6 +3,7 @@
 
 mod delivery;
 mod funnel;
+mod history;
 mod reader;
 mod script;
 mod selection;
@@ -168,6 +169,7 @@ fn churn_of_models_and_workers_leaves_no_series() {
             shadows: &["random"],
             phases: &[Phase::Aggregated],
             counts_input: true,
+            history: None,
         });
         let pending = script::one_attempt(&pool, &ranks);
         pool.index_budget_evicted(1);
@@ -227,6 +229,7 @@ fn what_nobody_looks_at_is_absent_and_not_zero() {
         shadows: &["random"],
         phases: &[Phase::Aggregated],
         counts_input: false,
+        history: None,
     };
     let pool = metrics.pool(&labels);
     let pair = "{model=\"alpha\",phase=\"aggregated\"}";

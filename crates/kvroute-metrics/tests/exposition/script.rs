@@ -1,5 +1,7 @@
 //! A small fleet that does everything once.
 
+pub(crate) mod remembering;
+
 use std::time::Duration;
 
 use kvroute_core::{
@@ -7,8 +9,8 @@ use kvroute_core::{
     TokensPerSecond, WorkerId, WorkerLoad, WorkerRank, WorkerReport,
 };
 use kvroute_funnel::{
-    AttemptLedger, CachedStages, Close, Count, LedgerTerms, MissingBlock, Opening, PendingDelivery,
-    ReportExpectation, SelectionLosses, UnavailableLoss, UncountedReason,
+    AbsentLoss, AttemptLedger, CachedStages, Close, Count, LedgerTerms, MissingBlock, Opening,
+    PendingDelivery, ReportExpectation, SelectionLosses, UnavailableLoss, UncountedReason,
 };
 use kvroute_metrics::{
     AttemptMetrics, DecisionMarks, Endpoint, EventKind, LatencyPart, Metrics, MetricsOptions, PoolLabels,
@@ -17,6 +19,8 @@ use kvroute_metrics::{
     WorkerType,
 };
 
+use self::remembering::Remembering;
+
 /// One model, one worker that publishes events, one that is remembered.
 pub(crate) struct Fleet {
     pool: PoolMetrics,
@@ -24,6 +28,8 @@ pub(crate) struct Fleet {
     rank: RankMetrics,
     source: SourceMetrics,
     eventless: (WorkerMetrics, RankMetrics, SourceMetrics, RememberedMetrics),
+    /// A second model, which has a history; only in a fleet that runs.
+    remembering: Option<Remembering>,
 }
 
 pub(crate) fn metrics() -> Metrics {
@@ -40,6 +46,7 @@ impl Fleet {
             shadows: &["random"],
             phases: &[Phase::Aggregated],
             counts_input: true,
+            history: None,
         });
         let (first, second) = (WorkerId::new("w1"), WorkerId::new("w2"));
         let rank = WorkerRank::new(first.clone(), DpRank::new(0));
@@ -56,11 +63,13 @@ impl Fleet {
                 metrics.remembered(&eventless),
             ),
             pool,
+            remembering: None,
         }
     }
 
     pub(crate) fn run(metrics: &Metrics) -> Self {
-        let fleet = Self::join(metrics);
+        let remembering = Some(Remembering::run(metrics, "beta"));
+        let fleet = Self { remembering, ..Self::join(metrics) };
         fleet.sources();
         fleet.memory();
         fleet.attempts();
@@ -83,6 +92,11 @@ impl Fleet {
     /// The model.
     pub(crate) fn pool(&self) -> &PoolMetrics {
         &self.pool
+    }
+
+    /// The model with a history.
+    pub(crate) const fn remembering(&self) -> Option<&Remembering> {
+        self.remembering.as_ref()
     }
 
     /// An attempt with an index view, still open.
@@ -158,8 +172,13 @@ impl Fleet {
         }
         for reason in UncountedReason::ALL {
             let count = Count::Uncounted(reason);
-            let opening =
-                Opening { count, reports: ReportExpectation::Expected, ledger: None, is_repeat: false };
+            let opening = Opening {
+                count,
+                history: None,
+                reports: ReportExpectation::Expected,
+                ledger: None,
+                is_repeat: false,
+            };
             let mut ledger =
                 AttemptLedger::open(opening, self.pool.attempt(Phase::Aggregated, &self.eventless.1, None));
             ledger.dispatched();
@@ -250,6 +269,7 @@ fn indexed() -> Opening {
     let cached = CachedStages { anywhere: tokens(960), best: tokens(800), selected: tokens(640) };
     Opening {
         count: Count::Exact { input: tokens(1000), cached: Some(cached) },
+        history: None,
         reports: ReportExpectation::Expected,
         ledger: Some(LedgerTerms { losses: losses(), reusable: tokens(624) }),
         is_repeat: false,
@@ -266,7 +286,7 @@ fn losses() -> SelectionLosses {
     let tokens = Tokens::new;
     let evicted = MissingBlock { tokens: tokens(32), removed: Some(RemovalCause::Evicted), is_held: false };
     SelectionLosses {
-        unavailable: UnavailableLoss::of(tokens(40), tokens(8), [[evicted]], false),
+        absent: AbsentLoss::Unavailable(UnavailableLoss::of(tokens(40), tokens(8), [[evicted]], false)),
         eligibility: Some(Exclusion::Unhealthy),
         placement: Some(PlacementReason::Load),
     }

@@ -18,6 +18,7 @@ fn pool(metrics: &Metrics, phases: &[Phase]) -> PoolMetrics {
         shadows: &["random"],
         phases,
         counts_input: true,
+        history: None,
     })
 }
 

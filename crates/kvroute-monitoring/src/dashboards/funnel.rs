@@ -25,6 +25,7 @@ pub(super) fn dashboard(spelling: &Spelling) -> Dashboard {
                 vec![range(spelling), rates(spelling), shares(spelling), by_group(spelling)],
             ),
             Section::new("Losses", losses(spelling)),
+            Section::new("What was computed before", computed_before(spelling)),
             Section::new("Reports", reports(spelling)),
             Section::new("Other policies", vec![shadows(spelling)]),
         ],
@@ -78,9 +79,11 @@ fn range(spelling: &Spelling) -> Panel {
         .wide()
         .says(
             "The stages from top to bottom, in tokens. Each is a part of the one above it, but for F4, which workers \
-             report by themselves. The largest step is where to look first.",
+             report by themselves, and F1, which only pools with a history have, and which caches may know more than. The \
+             largest step is where to look first.",
         )
         .shows("F0 input", total(spelling.series(rows::INPUT_TOKENS).total()))
+        .shows("F1 computed before", total(spelling.series(rows::HISTORY_CACHED_BY_MODEL)))
         .shows("A cached on any worker", total(spelling.series(rows::ANYWHERE_CACHED)))
         .shows("F2 cached on the best eligible worker", total(spelling.series(rows::BEST_CACHED)))
         .shows("F3 cached on the picked worker", total(spelling.series(rows::SELECTED_CACHED)))
@@ -90,10 +93,11 @@ fn range(spelling: &Spelling) -> Panel {
 fn rates(spelling: &Spelling) -> Panel {
     Panel::lines("Stages", Unit::TokensPerSecond)
         .says(
-            "The stages as they flow. F0 counts every counted attempt, A only those that the loss ledger covers, F4 only \
-             those that reported: for shares see the panel beside this one.",
+            "The stages as they flow. F0 counts every counted attempt, F1 only those that a history was asked about, A only \
+             those that the loss ledger covers, F4 only those that reported: for shares see the panel beside this one.",
         )
         .shows("F0 input", spelling.series(rows::INPUT_TOKENS).total().rate().sum())
+        .shows("F1 computed before", rate(spelling, rows::HISTORY_CACHED_BY_MODEL))
         .shows("A cached on any worker", rate(spelling, rows::ANYWHERE_CACHED))
         .shows("F2 best eligible", rate(spelling, rows::BEST_CACHED))
         .shows("F3 picked", rate(spelling, rows::SELECTED_CACHED))
@@ -108,10 +112,12 @@ fn shares(spelling: &Spelling) -> Panel {
     let input = || of_ledger(rows::LEDGER_INPUT);
     Panel::lines("Stages by their input", Unit::Share)
         .says(
-            "A, F2 and F3 by the input of the attempts with an index view, F4 by the input of those that reported. A low: \
-             caches are too small or prompts are new. F2 below A: holders are not eligible. F3 below F2: load or \
+            "F1 by the input of the attempts that a history was asked about, A, F2 and F3 by the input of those with an index \
+             view, F4 by the input of those that reported. F1 low: prompts are new. A below F1: caches lose what comes \
+             again. F2 below A: holders are not eligible. F3 below F2: load or \
              policy outweigh the cache. F4 below F3: promises are not kept.",
         )
+        .shows("F1 computed before", known(spelling, &[]))
         .shows("A cached on any worker", of_ledger(rows::ANYWHERE_CACHED).over(input()))
         .shows("F2 best eligible", of_ledger(rows::BEST_CACHED).over(input()))
         .shows("F3 picked", of_ledger(rows::SELECTED_CACHED).over(input()))
@@ -141,8 +147,9 @@ fn losses(spelling: &Spelling) -> Vec<Panel> {
     vec![
         Panel::stacked("Lost tokens by stage", Unit::TokensPerSecond)
             .says(
-                "Where tokens drop out between input and reuse. unavailable: cached nowhere. eligibility: cached where \
-                 nothing could be sent. placement: the decision went elsewhere. delivery: promised and not reused.",
+                "Where tokens drop out between input and reuse. new: never computed before. residency: computed before, and \
+                 cached nowhere any more. unavailable: one of these two, in a pool without a history. eligibility: cached \
+                 where nothing could be sent. placement: the decision went elsewhere. delivery: promised and not reused.",
             )
             .shows("{{stage}}", lost().sum_by(&["stage"])),
         Panel::lines("Lost tokens by stage and input", Unit::Share)
@@ -154,8 +161,8 @@ fn losses(spelling: &Spelling) -> Vec<Panel> {
             .shows("delivery", in_delivery(spelling).over(rate(spelling, rows::COMPARED_PREDICTED))),
         Panel::stacked("Lost tokens by reason", Unit::TokensPerSecond)
             .says(
-                "Every lost token has one reason; docs/funnel.md explains each. partial_block, not_cached and last_block \
-                 are natural.",
+                "Every lost token has one reason; docs/funnel.md explains each. partial_block, unseen, not_cached and \
+                 last_block are natural.",
             )
             .shows("{{stage}}: {{reason}}", lost().sum_by(&["stage", "reason"])),
         Panel::stacked("Lost prefill time by reason", Unit::SecondsPerSecond)
@@ -167,13 +174,49 @@ fn losses(spelling: &Spelling) -> Vec<Panel> {
         Panel::lines("Surplus", Unit::TokensPerSecond)
             .says(
                 "Tokens of which a later stage had more than the earlier one. Rising in delivery: workers hold more than \
-                 the index knows; look for sources that are not exact.",
+                 the index knows; look for sources that are not exact. In residency: caches hold more than the history \
+                 knows.",
             )
             .shows("{{stage}}", spelling.rate(rows::REUSE_SURPLUS).sum_by(&["stage"])),
         Panel::lines("Promised and delivered", Unit::TokensPerSecond)
             .says("Both sides of stage delivery, of the same attempts.")
             .shows("promised", rate(spelling, rows::COMPARED_PREDICTED))
             .shows("reused", rate(spelling, rows::COMPARED_REPORTED)),
+    ]
+}
+
+/// Shown for pools with a history; for others there is nothing to show.
+fn computed_before(spelling: &Spelling) -> Vec<Panel> {
+    let of_stages = |stages: &[LossStage]| {
+        let stages: Vec<_> = stages.iter().map(|stage| stage.as_str()).collect();
+        spelling.series(rows::REUSE_LOST).with_any("stage", &stages).rate()
+    };
+    let before = || rate(spelling, rows::HISTORY_CACHED_BY_MODEL);
+    vec![
+        Panel::lines("Computed before, by model", Unit::Share)
+            .says(
+                "What some request had computed before, by the input of the attempts that a history was asked about: the \
+                 most that caches could save which never lose anything. Nothing is shown for pools without a history.",
+            )
+            .shows("F1 {{model}}", known(spelling, &["model"])),
+        Panel::lines("Still cached of it", Unit::Share)
+            .says(
+                "What is cached on any worker of what was computed before. Low: caches lose what comes again, and the reasons \
+                 beside it say how.",
+            )
+            .shows("still cached", {
+                before().minus(of_stages(&[LossStage::Residency]).sum()).over(before())
+            }),
+        Panel::stacked("New and lost again, by reason", Unit::TokensPerSecond)
+            .wide()
+            .says(
+                "new: nobody computed it before, so that no cache could have it. residency: it was computed before; evicted \
+                 asks for more cache, worker_gone and cleared for fewer restarts.",
+            )
+            .shows(
+                "{{stage}}: {{reason}}",
+                of_stages(&[LossStage::New, LossStage::Residency]).sum_by(&["stage", "reason"]),
+            ),
     ]
 }
 
@@ -227,6 +270,14 @@ fn shadows(spelling: &Spelling) -> Panel {
 /// One sum of a counter's rates.
 fn rate(spelling: &Spelling, row: &'static Row) -> Query {
     spelling.rate(row).sum()
+}
+
+/// F1 by the input of the attempts that have it, whatever other pools have: F1 and what was new are all of that input.
+fn known(spelling: &Spelling, labels: &[&str]) -> Query {
+    let by = |query: Query| if labels.is_empty() { query.sum() } else { query.sum_by(labels) };
+    let new = spelling.series(rows::REUSE_LOST).with("stage", LossStage::New.as_str());
+    let known = || by(spelling.rate(rows::HISTORY_CACHED_BY_MODEL));
+    known().over(known().plus(by(new.rate())))
 }
 
 /// The phases that the loss ledger covers: a decode leg has cached stages of its own.

@@ -2,6 +2,7 @@
 //! series are absent.
 
 mod funnel;
+mod history;
 mod process;
 mod sources;
 mod traffic;
@@ -15,7 +16,7 @@ use crate::rule_tests::Case;
 
 /// Every case.
 pub(crate) fn all() -> Vec<Case> {
-    let written = [process::cases(), traffic::cases(), sources::cases(), funnel::cases()];
+    let written = [process::cases(), traffic::cases(), sources::cases(), funnel::cases(), history::cases()];
     written.into_iter().flatten().collect()
 }
 

@@ -121,6 +121,36 @@ proptest! {
     }
 
     #[test]
+    fn a_list_of_plain_numbers_is_what_reading_it_element_by_element_gives(
+        pieces in prop::collection::vec(
+            prop::sample::select(vec!["[", "]", ",", ", ", " ", "0", "7", "10", "4294967295", "4294967296", "-1", "1.5", "\"1\"", "\n"]),
+            0..9,
+        ),
+        is_open in any::<bool>(),
+    ) {
+        let text = format!("{}{}", if is_open { " [" } else { "" }, pieces.concat());
+        let (mut reader, mut skipping, mut numbers) = (JsonReader::new(&text), JsonReader::new(&text), Vec::new());
+        if reader.plain_numbers(|number| numbers.push(number)) {
+            let read: Vec<u32> = serde_json::from_str(skipping.skip().unwrap()).unwrap();
+            prop_assert_eq!((numbers, reader.position()), (read, skipping.position()));
+        } else {
+            prop_assert_eq!(reader.skip().ok(), skipping.skip().ok());
+        }
+    }
+
+    #[test]
+    fn what_programs_write_is_a_list_of_plain_numbers(
+        numbers in prop::collection::vec(any::<u32>(), 0..9),
+        separator in prop::sample::select(vec![",", ", "]),
+    ) {
+        let written: Vec<_> = numbers.iter().map(u32::to_string).collect();
+        let (text, mut read) = (format!("[{}]x", written.join(separator)), Vec::new());
+        let mut reader = JsonReader::new(&text);
+        prop_assert!(reader.plain_numbers(|number| read.push(number)));
+        prop_assert_eq!((read, reader.position()), (numbers, text.len() - 1));
+    }
+
+    #[test]
     fn cutting_a_text_short_never_panics(value in any_json(), cut in any::<prop::sample::Index>()) {
         let text = serde_json::to_string(&value).unwrap();
         let mut end = cut.index(text.len() + 1);
@@ -154,6 +184,8 @@ fn errors_name_the_place() {
 
 #[test]
 fn nesting_is_bounded() {
+    let mut inside = JsonReader { text: "[1]", at: 0, depth: JsonReader::MAX_DEPTH };
+    assert!(!inside.plain_numbers(|_| ()), "as deep as any other list may be");
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(skips(&nested(128)));
     assert!(!skips(&nested(129)));

@@ -1,4 +1,4 @@
-//! Where `stream_options.include_usage` goes into a body that lacks it.
+//! Where `stream_options.include_usage` and `return_token_ids` go into a body that lacks them.
 //!
 //! vLLM heeds `continuous_usage_stats` only beside `include_usage`. With usage injected it would put usage into every
 //! chunk, which the client would not get without the router, so that member is switched off where it is.
@@ -44,13 +44,22 @@ impl Injection {
 /// Bytes that become a text.
 pub(super) type Edit = (Range<usize>, Cow<'static, str>);
 
-/// Applies edits that do not overlap; without any, the very same bytes.
+/// Asks for token ids: in the place of what the client said there, or as a further member before the brace that closes the
+/// body at `end`.
+pub(super) fn ask_for_token_ids(said_at: Option<Range<usize>>, end: usize) -> Edit {
+    match said_at {
+        Some(value) => (value, Cow::Borrowed("true")),
+        None => (end..end, Cow::Borrowed(r#","return_token_ids":true"#)),
+    }
+}
+
+/// Applies edits that do not overlap, those of one place in the given order; without any, the very same bytes.
 pub(super) fn splice<const N: usize>(body: &Bytes, edits: [Option<Edit>; N]) -> Bytes {
     let mut edits: Vec<_> = edits.into_iter().flatten().collect();
     if edits.is_empty() {
         return body.clone();
     }
-    edits.sort_unstable_by_key(|(replaced, _)| replaced.start);
+    edits.sort_by_key(|(replaced, _)| replaced.start);
     let added: usize = edits.iter().map(|(_, text)| text.len()).sum();
     let mut edited = Vec::with_capacity(body.len() + added);
     let mut done = 0;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 
 mod foreign;
+mod token_ids;
 
 fn chat(body: &str) -> Result<ClientRequest, RequestError> {
     ClientRequest::parse(Endpoint::ChatCompletions, Bytes::copy_from_slice(body.as_bytes()))
@@ -28,7 +29,8 @@ fn assert_refused(request: Result<ClientRequest, RequestError>, param: &str, mes
     assert_eq!(refusal(request), (Some(param.to_owned()), message.to_owned()));
 }
 
-const INJECT: UpstreamEdits<'_> = UpstreamEdits { inject_usage: true, keep_continuous: false, model: None };
+const INJECT: UpstreamEdits<'_> =
+    UpstreamEdits { inject_usage: true, keep_continuous: false, return_token_ids: false, model: None };
 
 const HELLO: &str = r#""messages":[{"role":"user","content":"hi"}]"#;
 

@@ -1,59 +1,134 @@
-//! The choices of a part: did something generated arrive, and did one end.
+//! The choices of a part: did something generated arrive, which tokens, and did one end.
 
+use super::edits::Edits;
+use super::ids::{IdReader, Listed};
 use super::object_or_skip;
 use crate::{FinishReason, JsonError, JsonKind, JsonReader, Observation};
+
+/// What is known of a part's choices once they are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Choices {
+    /// How many there are.
+    pub(super) count: usize,
+    /// Every one of them brings token ids and nothing else.
+    pub(super) are_ids_only: bool,
+    /// The last one's index.
+    index: u32,
+    /// The last one told no token ids.
+    lacks_ids: bool,
+    /// Where in the observations those of its token ids belong.
+    ids_at: usize,
+}
 
 /// What one choice says; its index may stand behind everything else.
 #[derive(Default)]
 struct Choice {
     index: u32,
     has_content: bool,
+    ids: Listed,
+    has_empty_delta: bool,
     finish: Option<FinishReason>,
 }
 
-/// Reads `choices` and returns how many there are; `None` for what is no array.
+/// Reads `choices`; `None` for what is no array.
 pub(super) fn read_choices(
     reader: &mut JsonReader<'_>,
+    ids: &mut IdReader,
+    edits: &mut Edits,
     observations: &mut Vec<Observation>,
-) -> Result<Option<usize>, JsonError> {
+) -> Result<Option<Choices>, JsonError> {
     if reader.kind()? != JsonKind::Array {
         reader.skip()?;
         return Ok(None);
     }
-    let mut count = 0;
+    let mut choices = Choices { are_ids_only: true, ..Choices::default() };
     reader.array(|element| {
-        count += 1;
         let mut choice = Choice::default();
-        object_or_skip(element, |member, key| choice.read(member, key))?;
-        let Choice { index, has_content, finish } = choice;
-        observations.extend(has_content.then_some(Observation::Content { choice: index }));
-        observations.extend(finish.map(|reason| Observation::Finish { choice: index, reason }));
+        object_or_skip(element, |member, key| choice.read(member, key, ids, edits))?;
+        choices.add(&choice, observations);
         Ok::<(), JsonError>(())
     })?;
-    Ok(Some(count))
+    choices.are_ids_only &= choices.count > 0;
+    Ok(Some(choices))
+}
+
+/// What a choice tells of its token ids, if anything.
+fn generated(choice: u32, ids: Listed) -> Option<Observation> {
+    match ids {
+        Listed::Absent => None,
+        Listed::Unreadable => Some(Observation::Generated { choice, ids: None }),
+        Listed::Ids(span) => Some(Observation::Generated { choice, ids: Some(span) }),
+    }
+}
+
+// === impl Choices ===
+
+impl Choices {
+    /// Takes ids that stand beside the choices, not in one: they are those of the only choice. Where there are several, or
+    /// the choice has its own, they are nobody's.
+    pub(super) fn take_ids(&self, ids: Listed, observations: &mut Vec<Observation>) {
+        if self.count != 1 || !self.lacks_ids {
+            return;
+        }
+        if let Some(observation) = generated(self.index, ids) {
+            observations.insert(self.ids_at, observation);
+        }
+    }
+
+    fn add(&mut self, choice: &Choice, observations: &mut Vec<Observation>) {
+        let Choice { index, has_content, ids, finish, .. } = *choice;
+        observations.extend(has_content.then_some(Observation::Content { choice: index }));
+        self.ids_at = observations.len();
+        observations.extend(generated(index, ids));
+        observations.extend(finish.map(|reason| Observation::Finish { choice: index, reason }));
+        self.count += 1;
+        self.are_ids_only &= choice.is_ids_only();
+        self.index = index;
+        self.lacks_ids = ids == Listed::Absent;
+    }
 }
 
 // === impl Choice ===
 
 impl Choice {
-    fn read(&mut self, reader: &mut JsonReader<'_>, key: &str) -> Result<(), JsonError> {
+    fn read(
+        &mut self,
+        reader: &mut JsonReader<'_>,
+        key: &str,
+        ids: &mut IdReader,
+        edits: &mut Edits,
+    ) -> Result<(), JsonError> {
         match key {
             "index" => self.index = reader.skip()?.parse().unwrap_or(0),
             "text" => self.has_content |= is_filled(reader)?,
-            "delta" | "message" => {
-                object_or_skip(reader, |member, field| {
-                    match field {
-                        "content" | "reasoning_content" | "reasoning" | "refusal" | "tool_calls"
-                        | "function_call" => self.has_content |= is_filled(member)?,
-                        _ => drop(member.skip()?),
-                    }
-                    Ok(())
-                })?;
-            }
+            "delta" | "message" => self.read_message(reader)?,
             "finish_reason" => self.finish = read_finish(reader)?,
+            "token_ids" => self.ids = ids.read_generated(reader, edits)?,
+            "prompt_token_ids" => ids.read_prompt(reader, edits)?,
             _ => drop(reader.skip()?),
         }
         Ok(())
+    }
+
+    fn read_message(&mut self, reader: &mut JsonReader<'_>) -> Result<(), JsonError> {
+        let mut is_empty = true;
+        let is_object = object_or_skip(reader, |member, field| {
+            is_empty = false;
+            match field {
+                "content" | "reasoning_content" | "reasoning" | "refusal" | "tool_calls"
+                | "function_call" => self.has_content |= is_filled(member)?,
+                _ => drop(member.skip()?),
+            }
+            Ok(())
+        })?;
+        self.has_empty_delta = is_object && is_empty;
+        Ok(())
+    }
+
+    /// A parser of the engine swallowed these tokens (the name of a tool, the end of a thought): without the question for
+    /// ids they would have made no chunk.
+    fn is_ids_only(&self) -> bool {
+        self.has_empty_delta && !self.has_content && self.finish.is_none() && self.ids != Listed::Absent
     }
 }
 
@@ -74,6 +149,9 @@ fn read_finish(reader: &mut JsonReader<'_>) -> Result<Option<FinishReason>, Json
         "\"stop\"" => Some(FinishReason::Stop),
         "\"length\"" => Some(FinishReason::Length),
         "\"tool_calls\"" => Some(FinishReason::ToolCalls),
+        "\"abort\"" | "\"aborted\"" | "\"error\"" | "\"cancelled\"" | "\"canceled\"" | "\"timeout\"" => {
+            Some(FinishReason::Aborted)
+        }
         _ => Some(FinishReason::Other),
     })
 }

@@ -3,6 +3,7 @@
 use kvroute_core::{Figure, ReportSource, WorkerReport};
 
 use super::figures::{Pair, read_pair, sum};
+use super::ids::{IdReader, Listed};
 use super::object_or_skip;
 use super::usage::{MessageUsage, Usage};
 use crate::{JsonError, JsonKind, JsonReader};
@@ -22,17 +23,23 @@ pub(super) struct ReportDraft {
 // === impl ReportDraft ===
 
 impl ReportDraft {
-    /// `{"kv_cache_hit":{"prompt_tokens":N,"reused_tokens":M}}`; unknown members are accepted.
-    pub(super) fn read_engine_data(&mut self, reader: &mut JsonReader<'_>) -> Result<(), JsonError> {
+    /// `{"kv_cache_hit":{"prompt_tokens":N,"reused_tokens":M},"token_ids":[…]}`, of which everything is optional; unknown
+    /// members are accepted. Returns what it lists as generated.
+    pub(super) fn read_engine_data(
+        &mut self,
+        reader: &mut JsonReader<'_>,
+        ids: &mut IdReader,
+    ) -> Result<Listed, JsonError> {
+        let mut generated = Listed::Absent;
         object_or_skip(reader, |member, key| {
-            if key == "kv_cache_hit" {
-                self.engine_data = read_cache_hit(member)?;
-            } else {
-                member.skip()?;
+            match key {
+                "kv_cache_hit" => self.engine_data = read_cache_hit(member)?,
+                "token_ids" => generated = ids.read_private(member)?,
+                _ => drop(member.skip()?),
             }
             Ok(())
         })?;
-        Ok(())
+        Ok(generated)
     }
 
     pub(super) fn read_usage(&mut self, reader: &mut JsonReader<'_>) -> Result<(), JsonError> {

@@ -5,7 +5,16 @@ use serde_json::{Value, json};
 use super::*;
 use crate::TokenCounts;
 
+mod token_ids;
 mod typed;
+
+/// What the client gets of a part; `None` where nothing is left of it.
+fn edited(mode: TokenIds, text: &str) -> Option<String> {
+    let (mut reader, mut out) = (PartReader::new(mode), Vec::new());
+    let part = reader.read(text, &mut Vec::new()).unwrap();
+    reader.write_edited(text, &mut out);
+    (!part.is_private).then(|| String::from_utf8(out).unwrap())
+}
 
 fn read_part(text: &str, observations: &mut Vec<Observation>) -> Option<Part> {
     PartReader::default().read(text, observations)
@@ -130,7 +139,7 @@ fn the_end_of_a_choice_follows_its_last_text() {
         [
             Observation::Content { choice: 1 },
             Observation::Finish { choice: 1, reason: FinishReason::Length },
-            Observation::Finish { choice: 0, reason: FinishReason::Other },
+            Observation::Finish { choice: 0, reason: FinishReason::Aborted },
         ]
     );
 }
@@ -182,7 +191,7 @@ fn broken_text_says_nothing() {
 
 #[test]
 fn repeated_private_members_are_all_taken_out() {
-    let cut = |text: &str| without_engine_data(text, &read_part(text, &mut Vec::new()).unwrap());
+    let cut = |text: &str| edited(TokenIds::Ignore, text);
     assert_eq!(cut(r#"{"a":1,"engine_data":{},"engine_data":{}}"#).unwrap(), r#"{"a":1}"#);
     assert_eq!(cut(r#"{"engine_data":1 , "a":[2], "engine_data" : 3 }"#).unwrap(), r#"{"a":[2] }"#);
     assert_eq!(cut(r#"{"engine\u005fdata":{"x":"\""},"a":1}"#).unwrap(), r#"{"a":1}"#);
@@ -218,8 +227,7 @@ fn part_with_engine_data() -> impl Strategy<Value = (String, Value)> {
 proptest! {
     #[test]
     fn taking_the_private_member_out_leaves_the_others((text, without) in part_with_engine_data()) {
-        let part = read_part(&text, &mut Vec::new()).unwrap();
-        let rest = without_engine_data(&text, &part).unwrap();
+        let rest = edited(TokenIds::Ignore, &text).unwrap();
         prop_assert_eq!(serde_json::from_str::<Value>(&rest).unwrap(), without);
         // What is left is the text in its old order with one run of bytes cut out.
         let head = text.bytes().zip(rest.bytes()).take_while(|(a, b)| a == b).count();

@@ -97,7 +97,8 @@ impl<'a> TypedPart<'a> {
             "\"message_stop\"" => Ending::Stream(None),
             "\"response.completed\"" => Ending::Stream(Some(finished)),
             "\"response.incomplete\"" if self.is_cut_short => Ending::Stream(Some(finished)),
-            "\"response.incomplete\"" | "\"response.cancelled\"" => Ending::Stream(Some(FinishReason::Other)),
+            "\"response.incomplete\"" => Ending::Stream(Some(FinishReason::Other)),
+            "\"response.cancelled\"" => Ending::Stream(Some(FinishReason::Aborted)),
             "\"response.failed\"" => Ending::FailedStream,
             "\"message\"" => self.stop.map_or(Ending::None, Ending::Whole),
             _ if self.is_response() => self.ending_of_whole(finished),
@@ -123,7 +124,8 @@ impl<'a> TypedPart<'a> {
         match self.status {
             "\"completed\"" => Ending::Whole(finished),
             "\"incomplete\"" if self.is_cut_short => Ending::Whole(finished),
-            "\"incomplete\"" | "\"cancelled\"" => Ending::Whole(FinishReason::Other),
+            "\"incomplete\"" => Ending::Whole(FinishReason::Other),
+            "\"cancelled\"" => Ending::Whole(FinishReason::Aborted),
             "\"failed\"" => Ending::FailedWhole,
             _ => Ending::None,
         }

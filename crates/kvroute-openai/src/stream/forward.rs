@@ -43,6 +43,9 @@ impl<'a> Forward<'a> {
 
     /// Forwards bytes that do not stand in the chunk.
     pub(super) fn write(&mut self, bytes: &[u8]) {
+        if self.copied.is_empty() {
+            self.copied.reserve(self.chunk.len() + bytes.len());
+        }
         self.copy_kept();
         self.copied.extend_from_slice(bytes);
     }

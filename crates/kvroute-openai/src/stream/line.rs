@@ -2,17 +2,17 @@
 
 use super::UsageChunk;
 use crate::Observation;
-use crate::response::{PartReader, without_engine_data};
+use crate::response::PartReader;
 
 const FIELD: &[u8] = b"data:";
 
 /// What happens to a line.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It passes as it is.
     Forward,
-    /// It passes without what is private.
-    Replace(Vec<u8>),
+    /// Another line passes in its place: without what is the router's alone.
+    Replace,
     /// It is taken out.
     Withhold,
 }
@@ -22,12 +22,13 @@ pub(super) fn may_be_data(held: &[u8], tail: &[u8]) -> bool {
     held.iter().chain(tail).zip(FIELD).all(|(byte, expected)| byte == expected)
 }
 
-/// Judges a line that is not blank, without its ending.
+/// Judges a line that is not blank, without its ending. What passes in its place is put into `edited`.
 pub(super) fn judge(
     line: &[u8],
     usage_chunk: UsageChunk,
     reader: &mut PartReader,
     observations: &mut Vec<Observation>,
+    edited: &mut Vec<u8>,
 ) -> Verdict {
     let Some(value) = line.strip_prefix(FIELD) else { return Verdict::Forward };
     let data = value.trim_ascii();
@@ -37,21 +38,18 @@ pub(super) fn judge(
     }
     let Ok(text) = std::str::from_utf8(data) else { return Verdict::Forward };
     let Some(part) = reader.read(text, observations) else { return Verdict::Forward };
-    if part.is_usage_only && usage_chunk == UsageChunk::Withhold {
+    let is_withheld_usage = part.is_usage_only && usage_chunk == UsageChunk::Withhold;
+    // A chunk that held nothing but the private report was the router's alone.
+    if is_withheld_usage || part.is_ids_only || part.is_private {
         return Verdict::Withhold;
     }
-    if part.engine_data.is_empty() {
+    if !part.is_edited {
         return Verdict::Forward;
     }
-    // A chunk that held nothing but the private report was the router's alone.
-    match without_engine_data(text, &part) {
-        Some(rest) => Verdict::Replace(around(line, data, &rest)),
-        None => Verdict::Withhold,
-    }
-}
-
-/// The line with `rest` in the place of its data.
-fn around(line: &[u8], data: &[u8], rest: &str) -> Vec<u8> {
-    let start = line.len() - line[FIELD.len()..].trim_ascii_start().len();
-    [&line[..start], rest.as_bytes(), &line[start + data.len()..]].concat()
+    let start = line.len() - value.trim_ascii_start().len();
+    edited.clear();
+    edited.extend_from_slice(&line[..start]);
+    reader.write_edited(text, edited);
+    edited.extend_from_slice(&line[start + data.len()..]);
+    Verdict::Replace
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{FinishReason, TokenCounts};
 
+mod token_ids;
 mod typed;
 
 /// What a whole stream gave: the forwarded bytes and the observations.

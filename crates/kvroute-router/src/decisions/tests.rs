@@ -235,6 +235,7 @@ fn a_report_is_compared_with_the_promise_only_where_both_are_known() {
         dispatched: true,
         outcome: Some(outcome),
         reused: reused.map(Tokens::new),
+        observation: None,
     };
     let lost = |closing, predicted: Option<u64>| {
         ReportRecord::of(&closing, Some(100), predicted.map(Tokens::new)).lost_tokens

@@ -68,6 +68,7 @@ fn pool_metrics(metrics: &Metrics) -> PoolMetrics {
         shadows: &[],
         phases: &[Phase::Aggregated],
         counts_input: true,
+        history: None,
     })
 }
 

@@ -22,6 +22,7 @@ use crate::source::RankSource;
 use crate::worker::Worker;
 
 mod against_model;
+mod with_history;
 
 /// Where series of ranks go; making it takes longer than most tests.
 static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics::new(&MetricsOptions::default()).unwrap());
@@ -145,6 +146,19 @@ impl World {
 
     /// What is lost before A, once `meanwhile` has happened between the lookup and the question why.
     fn lost_after(&self, prompts: &[Vec<TokenId>], meanwhile: impl FnOnce()) -> (Tokens, UnavailableLoss) {
+        match self.absent(prompts, None, meanwhile) {
+            (anywhere, AbsentLoss::Unavailable(lost)) => (anywhere, lost),
+            (_, lost) => panic!("{lost:?} without a history"),
+        }
+    }
+
+    /// A, and what is lost before it, where a history knows so many blocks of each prompt.
+    fn absent(
+        &self,
+        prompts: &[Vec<TokenId>],
+        known: Option<&[u64]>,
+        meanwhile: impl FnOnce(),
+    ) -> (Tokens, AbsentLoss) {
         let hashed = self.hashed(prompts);
         let slots: Vec<_> = self.ranks.iter().map(|rank| rank.slot).collect();
         let lengths: Vec<_> = prompts.iter().map(|prompt| Tokens::from(prompt.len())).collect();
@@ -164,8 +178,14 @@ impl World {
             tried: &[],
         };
         let anywhere = cached.iter().map(|tokens| tokens.total()).max().unwrap_or_default();
-        let lost = unavailable(&self.knowledge, &inquiry).unwrap();
-        assert_eq!(lost.total() + anywhere, lengths.iter().copied().sum(), "F0 = unavailable + A");
+        let known = known.map(|blocks| {
+            let size = self.ranks.iter().map(|rank| rank.block_size()).min().unwrap();
+            let of_prompts: Vec<_> = blocks.iter().map(|blocks| size.tokens(Blocks::new(*blocks))).collect();
+            Known { size, total: of_prompts.iter().copied().sum(), of_prompts }
+        });
+        let lost = absent(&self.knowledge, &inquiry, known.as_ref()).unwrap();
+        let history = known.map(|known| known.total);
+        assert!(lost.closes(lengths.iter().copied().sum(), history, anywhere), "{lost:?}");
         (anywhere, lost)
     }
 
@@ -370,7 +390,7 @@ fn a_decision_without_an_index_has_no_reasons() {
         adapter: None,
         tried: &[],
     };
-    assert_eq!(unavailable(&world.knowledge, &inquiry), None);
+    assert_eq!(absent(&world.knowledge, &inquiry, None), None);
 }
 
 /// The lookup and the question why are two steps; what the index says in between must not open the books.

@@ -10,7 +10,7 @@ use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use kvroute_funnel::Close;
 use kvroute_metrics::{AddedLatency, LatencyPart};
-use kvroute_openai::{Endpoint, Observation, StreamScanner, UsageChunk};
+use kvroute_openai::{Endpoint, Observation, StreamScanner};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::attempt::Attempt;
@@ -57,11 +57,16 @@ struct IdleLimit {
 
 impl Flow {
     /// A stream of which the head has come.
-    pub(super) fn new(upstream: Incoming, usage: UsageChunk, endpoint: Endpoint, attempt: Attempt) -> Self {
+    pub(super) fn new(
+        upstream: Incoming,
+        scanner: StreamScanner,
+        endpoint: Endpoint,
+        attempt: Attempt,
+    ) -> Self {
         let idle = IdleLimit::new(attempt.pool().timeouts().idle);
         Self {
             upstream: Some(upstream),
-            scanner: StreamScanner::new(usage),
+            scanner,
             endpoint,
             latency: attempt.pool().metrics().added_latency().clone(),
             attempt: Some(attempt),
@@ -198,7 +203,7 @@ impl Flow {
             }
             is_done |= observation == Observation::Done;
             if let Some(attempt) = &mut self.attempt {
-                attempt.observe(&observation);
+                attempt.observe(&observation, self.scanner.token_ids());
             }
         }
         if is_done {

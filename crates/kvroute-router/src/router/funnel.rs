@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kvroute_core::ModelName;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -11,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Router, Shared};
 use crate::funnel_report::FunnelReport;
 use crate::funnel_window::{FunnelSpan, FunnelWindow, Funnels, READ_EVERY};
+use crate::history::Reach;
+use crate::pool::Pool;
 
 /// The readings, and since when they are taken.
 #[derive(Debug)]
@@ -37,7 +40,7 @@ impl Router {
         let window = window.lock();
         let funnels = self.shared.funnels();
         let (covered, difference) = window.difference(started.elapsed(), &funnels, span);
-        FunnelReport::of(covered, &difference)
+        FunnelReport::of(covered, &difference, &self.shared.reaches())
     }
 }
 
@@ -48,6 +51,12 @@ impl Shared {
         let pools = self.pools.load();
         let read = pools.iter().map(|pool| (pool.model().clone(), Arc::new(pool.metrics().funnel())));
         read.collect::<BTreeMap<_, _>>()
+    }
+
+    fn reaches(&self) -> BTreeMap<ModelName, Reach> {
+        let pools = self.pools.load();
+        let reach = |pool: &Arc<Pool>| Some((pool.model().clone(), pool.history()?.reach()));
+        pools.iter().filter_map(reach).collect()
     }
 
     fn read_funnel(&self) {

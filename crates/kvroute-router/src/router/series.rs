@@ -9,15 +9,20 @@ use std::iter::repeat_n;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvroute_core::{DpRank, ModelName, Phase, SourceState, WorkerId, WorkerRank};
-use kvroute_metrics::{Metrics, MetricsOptions, PoolLabels, PoolMetrics, WorkerState, WorkerType};
+use kvroute_core::{Blocks, DpRank, ModelName, Phase, SourceState, WorkerId, WorkerRank};
+use kvroute_metrics::{
+    HistoryBounds, HistoryLevels, Metrics, MetricsOptions, PoolLabels, PoolMetrics, WorkerState, WorkerType,
+};
 use kvroute_select::policy;
 
 use super::Shared;
 use crate::config::{CountMode, EventEndpoint, IndexSource, PoolConfig, WorkerConfig};
 use crate::plan::{PoolPlan, RouterError};
-use crate::pool::{asks_index, reasons_of};
+use crate::pool::{asks_index, reasons_of, remembers};
 use crate::rank::Rank;
+
+/// A history that has learned something has the same series, however large it is.
+const ANY_BOUNDS: HistoryBounds = HistoryBounds { capacity: Blocks::ZERO, bytes: 0 };
 
 /// What the number of a rank's series depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +71,9 @@ impl Shared {
         let pools: Vec<_> = self.plans.iter().flat_map(|plan| self.expected_pools(plan)).collect();
         let metrics = Metrics::new(&MetricsOptions::default())
             .map_err(|error| RouterError::Contradiction(error.to_string()))?;
+        if self.cluster().is_some() {
+            metrics.sharing();
+        }
         let _made = pools.iter().map(|pool| pool.metrics(&metrics)).collect::<Result<Vec<_>, _>>()?;
         let ranks = pools.iter().flat_map(|pool| &pool.ranks);
         Ok(metrics.series() + of_workers(&metrics, self.workers.len()) + of_ranks(&metrics, ranks))
@@ -111,11 +119,18 @@ impl ExpectedPool<'_> {
             shadows: &shadow_names,
             phases: &[Phase::Aggregated],
             counts_input: config.count == CountMode::Exact,
+            history: remembers(config, policy.as_ref()).then_some(ANY_BOUNDS),
         });
         if self.ranks.iter().any(|rank| rank.source != SourceKind::Unknown) {
             pool.set_index_bytes(0);
             if asks_index(config, policy.as_ref()) {
                 pool.index_view_exists();
+            }
+        }
+        if let Some(history) = pool.history() {
+            history.show(&HistoryLevels { oldest: Some(Duration::ZERO), ..ANY_BOUNDS.into() });
+            if config.history.snapshot.is_some() {
+                history.snapshot_written(Duration::ZERO);
             }
         }
         Ok(pool)

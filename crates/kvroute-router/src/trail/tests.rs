@@ -57,7 +57,8 @@ fn where_nobody_listens_nothing_is_gathered() {
 
 #[tokio::test]
 async fn pieces_stand_for_tokens_only_in_a_stream_that_nobody_counted() {
-    let closing = Closing { close: Close::Completed, dispatched: true, outcome: None, reused: None };
+    let closing =
+        Closing { close: Close::Completed, dispatched: true, outcome: None, reused: None, observation: None };
     let output = |stream: bool, counted: Option<u64>, pieces: u64| {
         let (trail, story) = kept();
         trail.asks(Some("m"), stream);

@@ -72,6 +72,9 @@ async fn generate(
     if faults.refuse_stream_options && request.has_stream_options {
         return Err(ApiError::unknown_field("stream_options"));
     }
+    if faults.refuse_token_ids && request.has_return_token_ids {
+        return Err(ApiError::unknown_field("return_token_ids"));
+    }
     faults.before_head().await;
     let answer = Answer::start(app, request, faults);
     match answer.request.stream {
@@ -111,6 +114,14 @@ impl Answer {
     /// Whether nothing is generated behind this token.
     pub(super) fn ends_with(&self, token: &Token) -> bool {
         token.is_last && self.ticket.is_finished()
+    }
+
+    /// Whether a parser swallows the token of a chat that was counted last for its choice.
+    pub(super) fn swallows(&self, choice: usize) -> bool {
+        let every = self.faults.swallow_every;
+        self.request.endpoint == Endpoint::ChatCompletions
+            && every > 0
+            && self.usage.generated(choice).is_multiple_of(every)
     }
 
     /// Id of the only item of a response.

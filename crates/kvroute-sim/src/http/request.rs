@@ -32,6 +32,7 @@ pub(super) struct SimRequest {
     /// Usage so far in every chunk.
     pub(super) continuous_usage: bool,
     pub(super) return_token_ids: bool,
+    pub(super) has_return_token_ids: bool,
     pub(super) has_stream_options: bool,
     /// The response that it continues.
     pub(super) previous: Option<String>,
@@ -100,6 +101,7 @@ impl SimRequest {
             include_usage: client.include_usage,
             continuous_usage: client.include_usage && options.continuous_usage_stats.unwrap_or(false),
             return_token_ids: fields.return_token_ids.unwrap_or(false),
+            has_return_token_ids: fields.return_token_ids.is_some(),
             has_stream_options,
             previous: None,
             kept: None,

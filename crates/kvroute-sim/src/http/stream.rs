@@ -19,6 +19,7 @@ use kvroute_openai::Endpoint;
 use super::FINGERPRINT;
 use super::generate::Answer;
 use super::shapes::completion::ChoiceIds;
+use super::shapes::usage::PrivateData;
 use crate::runner::Token;
 
 use events::EventBuffer;
@@ -116,18 +117,24 @@ impl AnswerStream {
         let prompt = request.return_token_ids.then(|| request.prompt_of(choice));
         let usage = request.continuous_usage.then(|| usage.so_far(choice));
         let chunk = self.answer.chat_chunk().role(choice, prompt).with_usage(usage);
-        self.events.chunk(&chunk.with_private(private));
+        self.events.chunk(&chunk.with_private(PrivateData::new(private, None)));
     }
 
     fn write_chat(&mut self, token: &Token) {
+        let is_swallowed = self.answer.swallows(token.choice as usize);
+        if is_swallowed && !token.is_last && !self.answer.request.return_token_ids {
+            return;
+        }
         let private = self.answer.usage.take_private(self.answer.ends_with(token));
-        let Answer { app, request, usage, .. } = &self.answer;
+        let Answer { app, request, usage, faults, .. } = &self.answer;
         let (choice, id) = (token.choice as usize, app.words.id(token.word));
         let ids = request.return_token_ids.then(|| slice::from_ref(&id));
+        let private = PrivateData::new(private, faults.private_token_ids.then(|| slice::from_ref(&id)));
+        let text = (!is_swallowed).then(|| app.words.text(token.word));
         let chunk = self
             .answer
             .chat_chunk()
-            .text(choice, app.words.text(token.word), token.is_last, ids)
+            .text(choice, text, token.is_last, ids)
             .with_usage(request.continuous_usage.then(|| usage.so_far(choice)))
             .with_fingerprint(self.answer.fingerprint(token))
             .with_private(private);
@@ -136,8 +143,9 @@ impl AnswerStream {
 
     fn write_completion(&mut self, token: &Token) {
         let private = self.answer.usage.take_private(self.answer.ends_with(token));
-        let Answer { app, request, usage, .. } = &self.answer;
+        let Answer { app, request, usage, faults, .. } = &self.answer;
         let (choice, id) = (token.choice as usize, app.words.id(token.word));
+        let private = PrivateData::new(private, faults.private_token_ids.then(|| slice::from_ref(&id)));
         let mut ids = ChoiceIds::default();
         if request.return_token_ids {
             ids.generated = Some(slice::from_ref(&id));

@@ -82,6 +82,11 @@ impl UsageMeter {
         self.prefilled(token);
     }
 
+    /// What one choice got so far.
+    pub(super) fn generated(&self, choice: usize) -> u64 {
+        self.completion_tokens_by_choice[choice]
+    }
+
     /// The usage of a whole response.
     pub(super) fn whole(&self) -> WholeUsage {
         WholeUsage::new(self.prompt_tokens, self.completion_tokens, self.details())

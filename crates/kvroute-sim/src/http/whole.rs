@@ -14,6 +14,7 @@ use super::generate::Answer;
 use super::shapes::chat::{ChatChoice, ChatResponse};
 use super::shapes::completion::{ChoiceIds, CompletionChoice, CompletionResponse};
 use super::shapes::message::MessageBody;
+use super::shapes::usage::PrivateData;
 
 /// What one choice said.
 #[derive(Clone, Debug, Default)]
@@ -42,8 +43,11 @@ async fn collect(answer: &mut Answer) -> Result<Vec<Choice>, ApiError> {
     while !answer.ticket.is_finished() {
         let token = answer.ticket.next().await.ok_or_else(ApiError::stopped)?;
         answer.usage.count(&token);
+        let is_swallowed = answer.swallows(token.choice as usize);
         let choice = &mut choices[token.choice as usize];
-        choice.text.push_str(answer.app.words.text(token.word));
+        if !is_swallowed {
+            choice.text.push_str(answer.app.words.text(token.word));
+        }
         choice.ids.push(answer.app.words.id(token.word));
     }
     Ok(choices)
@@ -69,7 +73,7 @@ fn chat(answer: &Answer, choices: &[Choice]) -> Result<String, ApiError> {
         kv_transfer_params: (),
         ec_transfer_params: (),
         metrics: (),
-        engine_data: answer.usage.private(),
+        engine_data: private(answer, choices),
     };
     Ok(serde_json::to_string(&response)?)
 }
@@ -87,9 +91,17 @@ fn completion(answer: &Answer, choices: &[Choice]) -> Result<String, ApiError> {
         kv_transfer_params: (),
         ec_transfer_params: (),
         metrics: (),
-        engine_data: answer.usage.private(),
+        engine_data: private(answer, choices),
     };
     Ok(serde_json::to_string(&response)?)
+}
+
+fn private<'a>(answer: &Answer, choices: &'a [Choice]) -> Option<PrivateData<'a>> {
+    let ids = match choices {
+        [only] => answer.faults.private_token_ids.then_some(&only.ids[..]),
+        _ => None,
+    };
+    PrivateData::new(answer.usage.private(), ids)
 }
 
 fn response(answer: &Answer, choices: &[Choice]) -> Result<String, ApiError> {

@@ -18,4 +18,5 @@ mod libzmq;
 mod lifecycle;
 mod restarts;
 mod shapes;
+mod token_ids;
 mod typed;

@@ -50,6 +50,7 @@ impl<'a> Account<'a> {
         findings.about(format!("{} {}", self.phase, self.model));
         self.check_existence(findings);
         self.check_stages(findings);
+        self.check_history(findings);
         self.check_delivery(findings);
         self.check_reports(findings);
         self.check_attempts(findings);
@@ -78,7 +79,6 @@ impl<'a> Account<'a> {
             (("F0", self.input()), ("L", self.sum(LEDGER_INPUT)), ("A", self.sum(ANYWHERE)));
         let (best, selected) = (("F2", self.sum(BEST)), ("F3", self.sum(SELECTED)));
         findings.at_most(&[ledger], &[input]);
-        findings.at_most(&[("F1", self.sum(HISTORY))], &[input]);
         findings.at_most(&[("repeated input", self.sum(REPEATED))], &[input]);
         findings.at_most(&[selected], &[best]);
         findings.at_most(&[best], &[input]);
@@ -91,6 +91,32 @@ impl<'a> Account<'a> {
         findings.equal(&[anywhere], &[best, ("eligibility", self.of_stage(LOST, "eligibility"))]);
         findings.equal(&[best], &[selected, ("placement", self.of_stage(LOST, "placement"))]);
         findings.at_most(&[anywhere], &[ledger]);
+    }
+
+    /// Of attempts that a history was asked about F1 and what was new are all of the input, the others have no F1:
+    /// `L = new + F1` where there are no others. What is lost again was known: `F1 + surplus.residency = residency + A`
+    /// follows from that and the stages.
+    fn check_history(&self, findings: &mut Findings) {
+        let has_history = self.exists(HISTORY);
+        for (name, stage) in [(LOST, "new"), (LOST, "residency"), (SURPLUS, "residency")] {
+            let exists = self.scrape.sum(name, &self.labels_with(("stage", stage))).is_some();
+            findings.holds(exists == has_history, || {
+                format!("{name} of {stage} without {HISTORY}, or the reverse")
+            });
+        }
+        if !has_history {
+            return;
+        }
+        findings.holds(self.exists(LEDGER_INPUT), || format!("{HISTORY} without {LEDGER_INPUT}"));
+        let (ledger, known) = (("L", self.sum(LEDGER_INPUT)), ("F1", self.sum(HISTORY)));
+        let [new, residency, unavailable] =
+            ["new", "residency", "unavailable"].map(|stage| (stage, self.of_stage(LOST, stage)));
+        match unavailable.1 {
+            0 => findings.equal(&[ledger], &[new, known]),
+            _ => findings.at_most(&[new, known, unavailable], &[ledger]),
+        }
+        let surplus = ("surplus.residency", self.of_stage(SURPLUS, "residency"));
+        findings.at_most(&[residency], &[known, surplus]);
     }
 
     /// `compared_predicted + surplus.delivery = compared_reported + delivery`.
@@ -157,7 +183,11 @@ impl<'a> Account<'a> {
     }
 
     fn with(&self, name: &str, label: (&str, &str)) -> u64 {
-        self.scrape.sum(name, &[("phase", self.phase), ("model", self.model), label]).map_or(0, whole)
+        self.scrape.sum(name, &self.labels_with(label)).map_or(0, whole)
+    }
+
+    fn labels_with<'b>(&'b self, label: (&'b str, &'b str)) -> [(&'b str, &'b str); 3] {
+        [("phase", self.phase), ("model", self.model), label]
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Books that close, with an amount in every family: two phases with an index view, one of which the loss ledger leaves
-/// out, and a model without a view.
+/// out, a model without a view, and one of which a history was asked about every attempt; of the first only about some.
 const BOOKS: &str = include_str!("tests/books.prom");
 
 fn faults(text: &str) -> Vec<String> {
@@ -26,14 +26,16 @@ fn books_that_close_have_no_faults() {
 }
 
 /// Families that have a bound and no equation, each with a label by which to know the series that are meant.
-const BOUNDED_ONLY: [(&str, &str); 14] = [
+const BOUNDED_ONLY: [(&str, &str); 16] = [
     ("dynamo_component_router_requests_total", ""),
     ("dynamo_component_router_input_sequence_tokens_sum", ""),
     ("dynamo_component_router_kv_best_eligible_cached_prefix_tokens_total", "decode"),
     ("dynamo_component_router_kv_selected_cached_prefix_tokens_total", "decode"),
     ("kvroute_router_reuse_expected_input_tokens_total", ""),
     ("kvroute_router_repeated_input_tokens_total", ""),
-    ("kvroute_router_history_cached_tokens_total", ""),
+    ("dynamo_component_router_cache_loss_history_", ""),
+    ("dynamo_component_router_cache_loss_observations_total", ""),
+    ("kvroute_router_lost_prefill_seconds_total", "unseen"),
     ("kvroute_requests_total", "failed"),
     ("kvroute_requests_total", "cancelled"),
     ("kvroute_requests_total", "rejected"),
@@ -81,6 +83,25 @@ fn what_is_absent_without_an_index_view_must_not_be_zero() {
     let found = faults(&format!("{BOOKS}{zero}\n"));
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with("aggregated blind: kvroute_router_best_cached_prefix_tokens_total exists"));
+}
+
+#[test]
+fn a_history_that_is_told_of_in_part_is_noticed() {
+    let without = |word: &str| {
+        let rest: Vec<_> = BOOKS.lines().filter(|line| !line.contains(word)).collect();
+        faults(&rest.join("\n")).len()
+    };
+    for stage in ["stage=\"new\"", "model=\"h\",stage=\"residency\"", "capacity_blocks", "history_sharing"] {
+        assert!(without(stage) > 0, "{stage}");
+    }
+}
+
+#[test]
+fn an_attempt_that_a_history_was_asked_about_is_not_unavailable() {
+    let line = r#"kvroute_router_reuse_lost_tokens_total{phase="aggregated",model="h",stage="new",reason="unseen"} 164"#;
+    let misplaced = line.replace("\"new\"", "\"unavailable\"").replace("unseen", "not_cached");
+    let found = faults(&with(line, &misplaced));
+    assert!(found.iter().any(|fault| fault.starts_with("history: observed input")), "{found:?}");
 }
 
 #[test]

@@ -24,6 +24,9 @@ pub(crate) struct CheckFlags {
 /// must earn the same answer on every machine that has its tokenizers.
 pub(crate) fn run(flags: &CheckFlags) -> Result<(), Failure> {
     let loaded = config::load_file(&flags.path)?;
+    for warning in &loaded.warnings {
+        output::note(&format!("warning: {warning}"));
+    }
     for pool in &loaded.config.router.pools {
         check_tokenizer(pool)?;
     }

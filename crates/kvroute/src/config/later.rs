@@ -10,9 +10,7 @@ const LATER: &[&str] = &[
     "pool.on_mismatch",
     "pool.on_no_prefill",
     "pool.migrations",
-    "pool.history",
     "pool.discovery",
-    "cluster",
 ];
 
 /// True for such a key and for everything below it.

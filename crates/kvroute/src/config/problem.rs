@@ -31,16 +31,30 @@ pub(crate) enum Problem {
 const SHOWN: usize = 80;
 
 /// A value as it would be typed, and not all of it if it is long.
-fn shown(value: &toml::Value) -> String {
+pub(super) fn shown(value: &toml::Value) -> String {
     let text = match value {
         // TOML's own form has a digit for every power of ten.
         toml::Value::Float(number) => format!("{number:?}"),
-        _ => value.to_string(),
+        _ => without_credentials(&value.to_string()),
     };
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
+}
+
+/// Addresses without what stands before their hosts: user and password are nothing for a log.
+fn without_credentials(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut masked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        masked.push_str("://");
+        let end = part.find(['/', ',']).unwrap_or(part.len());
+        let host = part[..end].rfind('@').map_or(0, |at| at + 1);
+        masked.push_str(if host > 0 { "***@" } else { "" });
+        masked.push_str(&part[host..]);
+    }
+    masked
 }
 
 // === impl ConfigError ===

@@ -1,10 +1,10 @@
 //! The configuration as typed: values by key, each with where it came from, nothing resolved yet.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::{fmt, iter};
 
-use super::problem::Problem;
+use super::problem::{Problem, shown};
 use super::setting::{Row, Setting};
 use super::value::SettingType;
 
@@ -30,6 +30,8 @@ pub(crate) struct RawSection {
     path: String,
     key: &'static str,
     values: BTreeMap<&'static str, Given>,
+    /// Warnings about values that were ignored.
+    ignored: Vec<String>,
 }
 
 /// Who set a value.
@@ -57,6 +59,13 @@ impl RawConfig {
         self.pools.push(RawPool { section, workers: Vec::new() });
         let last = self.pools.len() - 1;
         &mut self.pools[last]
+    }
+
+    /// What was set and does not count, each once.
+    pub(crate) fn ignored(&self) -> impl Iterator<Item = &String> {
+        let sections = iter::once(&self.root).chain(self.pools.iter().map(|pool| &pool.section));
+        let ignored: BTreeSet<_> = sections.flat_map(|section| &section.ignored).collect();
+        ignored.into_iter()
     }
 
     /// Sets a key from outside the file; a key of a pool is set in every pool.
@@ -98,12 +107,18 @@ impl RawSection {
         origin: Origin,
     ) -> Result<(), Problem> {
         if let Err(expected) = (row.check)(&value) {
-            return Err(Problem::Value {
-                path: self.path_of(row),
-                value,
-                expected,
-                origin: origin.to_string(),
-            });
+            let origin = origin.to_string();
+            if !row.is_lenient {
+                return Err(Problem::Value { path: self.path_of(row), value, expected, origin });
+            }
+            let default = row.default.unwrap_or("no value");
+            let (key, value) = (row.key, shown(&value));
+            let warning = format!(
+                "{key} is {value} ({origin}), which is ignored: {default} is used; expected {expected}"
+            );
+            self.ignored.push(warning);
+            self.values.remove(row.key);
+            return Ok(());
         }
         self.values.insert(row.key, Given { value, origin });
         Ok(())

@@ -1,12 +1,13 @@
 //! From raw values to what the router is told: defaults, and rules that look at several keys at once.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use kvroute_core::ModelName;
 use kvroute_metrics::{Metrics, MetricsOptions};
 use kvroute_router::config::{
-    CountMode, DecisionsConfig, IndexConfig, QueueConfig, Timeouts, TokenizerSource, WorkerConfig,
+    ClusterConfig, CountMode, DecisionsConfig, HistoryConfig, IndexConfig, QueueConfig, Timeouts,
+    TokenizerSource, WorkerConfig,
 };
 use kvroute_router::{PoolConfig, RouterConfig};
 use kvroute_select::{CostWeights, PolicyOptions, policy};
@@ -16,7 +17,7 @@ use super::problem::Problem;
 use super::raw::{RawConfig, RawPool, RawSection};
 use super::setting::Setting;
 use super::settings as key;
-use super::value::{SessionMode, Timeout, Weight};
+use super::value::{FilePath, SessionMode, Timeout, Weight};
 
 /// The policy that takes only requests whose caller names the worker.
 const DIRECT: &str = "direct";
@@ -35,6 +36,7 @@ pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
             pools: raw.pools.iter().map(pool).collect::<Result<_, _>>()?,
             seed: rand::random(),
             trace_sample: root.get(&key::TRACING_SAMPLE)?.0,
+            cluster: cluster(root)?,
         },
     };
     if config.listen == config.admin_listen && config.listen.port() != 0 {
@@ -72,6 +74,7 @@ fn pool(raw: &RawPool) -> Result<PoolConfig, Problem> {
         observe: section.get(&key::POOL_OBSERVE)?,
         count: section.get(&key::POOL_COUNT)?,
         index: index(section)?,
+        history: history(section)?,
         queue: queue(section)?,
         decisions: decisions(section)?,
         engine_load: section.get(&key::POOL_ENGINE_LOAD)?.0,
@@ -141,29 +144,54 @@ fn decisions(section: &RawSection) -> Result<DecisionsConfig, Problem> {
 }
 
 fn index(section: &RawSection) -> Result<IndexConfig, Problem> {
-    let snapshot = section.find(&key::POOL_INDEX_SNAPSHOT)?.map(|file| file.0);
-    if let Some(folder) = snapshot.as_deref().and_then(Path::parent)
-        && !folder.as_os_str().is_empty()
-        && !folder.is_dir()
-    {
-        return Err(Problem::Rule(format!(
-            "{} is in {folder:?}, which is no folder; make it, or name a file in another one",
-            section.path_of(&key::POOL_INDEX_SNAPSHOT.row)
-        )));
-    }
-    if snapshot.as_deref().is_some_and(|file| file.exists() && !file.is_file()) {
-        return Err(Problem::Rule(format!(
-            "{} is {:?}, which is no regular file; name a file of its own",
-            section.path_of(&key::POOL_INDEX_SNAPSHOT.row),
-            snapshot.unwrap_or_default()
-        )));
-    }
     Ok(IndexConfig {
         bytes: section.get(&key::POOL_INDEX_BYTES)?.0,
         source: section.get(&key::POOL_INDEX_SOURCE)?,
         ttl: section.get(&key::POOL_INDEX_TTL)?.0,
-        snapshot,
+        snapshot: snapshot(section, &key::POOL_INDEX_SNAPSHOT)?,
     })
+}
+
+fn history(section: &RawSection) -> Result<HistoryConfig, Problem> {
+    Ok(HistoryConfig {
+        enabled: section.get(&key::POOL_HISTORY_ENABLED)?,
+        outputs: section.get(&key::POOL_HISTORY_OUTPUTS)?,
+        bytes: section.get(&key::POOL_HISTORY_BYTES)?.0,
+        snapshot: snapshot(section, &key::POOL_HISTORY_SNAPSHOT)?,
+    })
+}
+
+/// A file that can be made or replaced.
+fn snapshot(section: &RawSection, setting: &Setting<FilePath>) -> Result<Option<PathBuf>, Problem> {
+    let Some(FilePath(file)) = section.find(setting)? else { return Ok(None) };
+    let path = section.path_of(&setting.row);
+    if let Some(folder) = file.parent()
+        && !folder.as_os_str().is_empty()
+        && !folder.is_dir()
+    {
+        return Err(Problem::Rule(format!(
+            "{path} is in {folder:?}, which is no folder; make it, or name a file in another one"
+        )));
+    }
+    if file.exists() && !file.is_file() {
+        return Err(Problem::Rule(format!(
+            "{path} is {file:?}, which is no regular file; name a file of its own"
+        )));
+    }
+    Ok(Some(file))
+}
+
+fn cluster(root: &RawSection) -> Result<ClusterConfig, Problem> {
+    let nats = root.find(&key::CLUSTER_NATS)?.map(|servers| servers.0);
+    let replica_sync = root.get(&key::CLUSTER_REPLICA_SYNC)?;
+    if replica_sync && nats.is_none() {
+        return Err(Problem::Rule(
+            "cluster.replica_sync is true, but cluster.nats names no server that replicas could talk over; set it, such \
+             as to \"nats://127.0.0.1:4222\", or set cluster.replica_sync to false"
+                .to_owned(),
+        ));
+    }
+    Ok(ClusterConfig { nats, replica_sync })
 }
 
 fn timeouts(section: &RawSection) -> Result<Timeouts, Problem> {
@@ -265,12 +293,12 @@ fn check_pools(raw: &RawConfig, pools: &[PoolConfig]) -> Result<(), Problem> {
                 )));
             }
         }
-        if let Some(file) = &pool.index.snapshot
-            && let Some(first) = snapshots.insert(file, path)
-        {
-            return Err(Problem::Rule(format!(
-                "index snapshot {file:?} stands in {first} and in {path}; give each pool its own file"
-            )));
+        for file in [&pool.index.snapshot, &pool.history.snapshot].into_iter().flatten() {
+            if let Some(first) = snapshots.insert(file, path) {
+                return Err(Problem::Rule(format!(
+                    "snapshot {file:?} stands in {first} and in {path}; give each index and each history its own file"
+                )));
+            }
         }
         for (worker, section) in pool.workers.iter().zip(&raw_pool.workers) {
             if let Some(first) = urls.insert(worker.url.as_str(), section.path()) {

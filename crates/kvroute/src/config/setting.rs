@@ -20,6 +20,8 @@ pub(crate) struct Row {
     /// Environment variable that a standard gives the same meaning. It is there for every program of a machine, so a
     /// value that is of no use here is no error.
     pub(crate) standard_env: Option<&'static str>,
+    /// Whether a value of another type is ignored with a warning, so that the default counts.
+    pub(crate) is_lenient: bool,
     /// What values look like, without the choices.
     expected: &'static str,
     /// All words that values consist of, where another part of the program names them.
@@ -57,6 +59,7 @@ impl<T: SettingType> Setting<T> {
             flag: None,
             dyn_env: None,
             standard_env: None,
+            is_lenient: false,
             expected: T::EXPECTED,
             choices: T::CHOICES,
             check: |value| T::read(value).map(drop),
@@ -82,6 +85,11 @@ impl<T: SettingType> Setting<T> {
 
     pub(crate) const fn standard_env(mut self, variable: &'static str) -> Self {
         self.row.standard_env = Some(variable);
+        self
+    }
+
+    pub(crate) const fn lenient(mut self) -> Self {
+        self.row.is_lenient = true;
         self
     }
 }

@@ -5,23 +5,25 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kvroute_core::BlockSize;
-use kvroute_router::config::{BusyThreshold, CountMode, EventEndpoint, IndexSource, TokenizerSource};
+use kvroute_router::config::{
+    BusyThreshold, CountMode, EventEndpoint, HistoryOutputs, IndexSource, TokenizerSource,
+};
 use kvroute_select::QueueOrder;
 
 use super::setting::{Row, Setting};
 use super::value::{
-    Auto, ByteSize, FilePath, IndexBytes, Interval, LogFormat, MetricPrefix, Name, Networks, OtlpEndpoint,
-    PolicyName, PolicyNames, QueueLimit, RecordedCandidates, ReplayEndpoint, Role, SessionMode, Share,
-    Timeout, Weight, WorkerUrl,
+    Auto, ByteSize, FilePath, IndexBytes, Interval, LogFormat, MetricPrefix, Name, NatsServers, Networks,
+    OtlpEndpoint, PolicyName, PolicyNames, QueueLimit, RecordedCandidates, ReplayEndpoint, Role, SessionMode,
+    Share, Timeout, Weight, WorkerUrl,
 };
 
 macro_rules! settings {
-    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $key:literal $(.$option:ident($($value:literal),+))*;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $key:literal $(.$option:ident($($value:literal),*))*;)+) => {
         $(
             $(#[doc = $doc])+
             pub(crate) const $name: Setting<$type> = {
                 const DOC: &str = concat!($($doc),+);
-                Setting::new($key, DOC)$(.$option($($value),+))*
+                Setting::new($key, DOC)$(.$option($($value),*))*
             };
         )+
 
@@ -77,6 +79,17 @@ settings! {
     POOL_INDEX_TTL: Timeout = "pool.index.ttl".default("\"120s\"");
     /// File that keeps the index over a restart of the router. Absent: the index starts empty.
     POOL_INDEX_SNAPSHOT: FilePath = "pool.index.snapshot";
+    /// Remember what was ever computed, so that new text can be told from text whose cache was lost. Needs an index to be
+    /// asked (policy `kv` or `observe`).
+    POOL_HISTORY_ENABLED: bool = "pool.history.enabled".default("false").dyn_env("DYN_ROUTER_CACHE_REUSE_HISTORY").lenient();
+    /// Whether generated text is remembered, too. `"auto"`: where the engine is known to give token ids when asked;
+    /// `"ids"`: every engine is asked; `"off"`: only prompts are remembered.
+    POOL_HISTORY_OUTPUTS: HistoryOutputs = "pool.history.outputs".default("\"auto\"");
+    /// What the history may occupy at most. Beyond it the oldest entries go. A value that is no size is ignored with a
+    /// warning, and the default is used.
+    POOL_HISTORY_BYTES: ByteSize = "pool.history.bytes".default("\"256MiB\"").dyn_env("DYN_ROUTER_CACHE_REUSE_HISTORY_BYTES").lenient();
+    /// File that keeps the history over a restart of the router. Absent: the history starts empty.
+    POOL_HISTORY_SNAPSHOT: FilePath = "pool.history.snapshot";
     /// Limit until the connection to a worker stands.
     POOL_TIMEOUTS_CONNECT: Timeout = "pool.timeouts.connect".default("\"2s\"");
     /// Limit until a worker's response begins.
@@ -133,6 +146,12 @@ settings! {
     WORKER_KV_REPLAY: ReplayEndpoint = "pool.worker.kv_replay".default("\"auto\"");
     /// Data-parallel ranks behind the address. `"auto"` asks the engine.
     WORKER_DP_RANKS: Auto<u32> = "pool.worker.dp_ranks".default("\"auto\"");
+
+    /// NATS server that replicas of this router talk over, such as `nats://127.0.0.1:4222`; several with commas between
+    /// them. Absent: this replica is alone.
+    CLUSTER_NATS: NatsServers = "cluster.nats";
+    /// Whether replicas share their histories; needs `cluster.nats`, and `pool.history.enabled` in a pool.
+    CLUSTER_REPLICA_SYNC: bool = "cluster.replica_sync".default("false");
 
     /// Replaces the leading `dynamo` of every standard metric name.
     METRICS_PREFIX: MetricPrefix = "metrics.prefix".default("\"dynamo\"").dyn_env("DYN_METRICS_PREFIX");

@@ -15,6 +15,7 @@ use tempfile::NamedTempFile;
 use super::settings::ROWS;
 use super::*;
 
+mod history;
 mod pool;
 mod telemetry;
 
@@ -261,17 +262,13 @@ fn all_problems_of_a_file_are_named_at_once() {
 fn keys_of_later_versions_are_refused_as_such() {
     for (key, text) in [
         ("server.tls", "[server]\ntls = { cert = \"c\" }\n"),
-        ("pool[0].history", "[[pool]]\n[pool.history]\nenabled = true\n"),
+        ("pool[0].discovery", "[[pool]]\n[pool.discovery]\nkind = \"dns\"\n"),
         ("pool[0].on_mismatch", "[[pool]]\non_mismatch = \"engine\"\n"),
-        ("cluster", "[cluster]\nnats = \"nats://a\"\n"),
     ] {
         assert_eq!(problems(text), format!("{key}: not available in this version; remove the key"));
     }
-    let error = load_all(WORKER, &[("KVROUTE_POOL_HISTORY_BYTES", "9")], &[]).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "KVROUTE_POOL_HISTORY_BYTES: not available in this version; remove the key"
-    );
+    let error = load_all(WORKER, &[("KVROUTE_POOL_MIGRATIONS", "9")], &[]).unwrap_err();
+    assert_eq!(error.to_string(), "KVROUTE_POOL_MIGRATIONS: not available in this version; remove the key");
     let error = load_all(WORKER, &[], &["--set", "pool.migrations=1"]).unwrap_err();
     assert_eq!(error.to_string(), "pool.migrations: not available in this version; remove the key");
 }

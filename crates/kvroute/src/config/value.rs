@@ -1,6 +1,7 @@
 //! Types of settings: how a value is read from TOML, and from a text of the environment or the command line.
 
 mod engine;
+mod nats;
 mod network;
 mod number;
 mod policy;
@@ -12,6 +13,7 @@ mod worker_url;
 use std::collections::BTreeMap;
 
 pub(crate) use engine::{ReplayEndpoint, Role};
+pub(crate) use nats::NatsServers;
 pub(crate) use network::Networks;
 pub(crate) use number::{Auto, ByteSize, IndexBytes, Interval, Share, Timeout, Weight, parse_duration};
 pub(crate) use policy::{PolicyName, PolicyNames, SessionMode};
@@ -58,9 +60,9 @@ impl SettingType for bool {
     }
 
     fn from_text(text: &str) -> toml::Value {
-        match text.to_ascii_lowercase().as_str() {
+        match text.trim().to_ascii_lowercase().as_str() {
             "1" | "true" | "yes" | "on" => toml::Value::Boolean(true),
-            "0" | "false" | "no" | "off" => toml::Value::Boolean(false),
+            "" | "0" | "false" | "no" | "off" => toml::Value::Boolean(false),
             _ => toml::Value::String(text.to_owned()),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kvroute_core::ModelName;
 use kvroute_metrics::MetricsOptions;
-use kvroute_router::config::{TokenizerSource, WorkerConfig};
+use kvroute_router::config::{ClusterConfig, HistoryConfig, TokenizerSource, WorkerConfig};
 use kvroute_router::{PoolConfig, RouterConfig};
 use kvroute_server::{ServeConfig, Server};
 use kvroute_sim::{PromptEncoder, SimConfig, SimEngine};
@@ -154,7 +154,8 @@ fn engine_config(plan: &Plan) -> SimConfig {
     }
 }
 
-/// `observe` is on, so that policies without an index show what was there to be reused.
+/// `observe` is on, so that policies without an index show what was there to be reused, and so is the history, which tells
+/// what was there before.
 fn router_config(
     plan: &Plan,
     policy: &str,
@@ -166,6 +167,7 @@ fn router_config(
         tokenizer: TokenizerSource::Path(tokenizer.to_owned()),
         policy: policy.to_owned(),
         observe: true,
+        history: HistoryConfig { enabled: true, ..HistoryConfig::default() },
         ..PoolConfig::of_workers(urls.map(WorkerConfig::at).collect())
     };
     ServeConfig {
@@ -175,6 +177,11 @@ fn router_config(
         max_body: MAX_BODY,
         drain: DRAIN,
         metrics: MetricsOptions::default(),
-        router: RouterConfig { pools: vec![pool], seed: plan.seed, trace_sample: 1.0 },
+        router: RouterConfig {
+            pools: vec![pool],
+            seed: plan.seed,
+            trace_sample: 1.0,
+            cluster: ClusterConfig::default(),
+        },
     }
 }

@@ -5,6 +5,8 @@
 pub(crate) struct Funnel {
     /// Input tokens received.
     pub(crate) input: Option<u64>,
+    /// What some request had computed before, cached or not.
+    pub(crate) history: Option<u64>,
     /// Longest cached prefix on any worker.
     pub(crate) anywhere: Option<u64>,
     /// Longest cached prefix on an eligible worker.

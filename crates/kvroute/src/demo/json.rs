@@ -24,7 +24,6 @@ struct Run<'a> {
     requests: u64,
     errors: u64,
     input_tokens: Option<u64>,
-    /// Needs the history, which this version does not have.
     history_cached_tokens: Option<u64>,
     best_cached_tokens: Option<u64>,
     best_eligible_cached_tokens: Option<u64>,
@@ -64,7 +63,7 @@ fn run<'a>(plan: &Plan, outcome: &'a Outcome) -> Run<'a> {
         requests: outcome.requests,
         errors: outcome.errors,
         input_tokens: funnel.input,
-        history_cached_tokens: None,
+        history_cached_tokens: funnel.history,
         best_cached_tokens: funnel.anywhere,
         best_eligible_cached_tokens: funnel.best_eligible,
         selected_cached_tokens: funnel.selected,

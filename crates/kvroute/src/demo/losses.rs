@@ -9,6 +9,27 @@ const TEXT_WIDTH: usize = 80;
 
 /// What became of the tokens: stage, reason, and the end of the sentence that begins with their number.
 const WORDS: &[(&str, &str, &str)] = &[
+    ("new", "partial_block", "stood behind the last whole block of their prompt, and no engine caches those"),
+    ("new", "unseen", "were new: nobody had computed them before"),
+    ("residency", "worker_gone", "had been computed before, on a worker that has left"),
+    ("residency", "cleared", "had been computed before, and were lost when the cache was emptied"),
+    (
+        "residency",
+        "index_budget",
+        "had been computed before, and were forgotten because the router's index was full",
+    ),
+    (
+        "residency",
+        "forgotten",
+        "had been computed before, and were forgotten by the router, which only remembers what it placed there",
+    ),
+    ("residency", "evicted", "had been computed before, and were evicted by the engines"),
+    (
+        "residency",
+        "source_blind",
+        "had been computed before, and may be cached somewhere, but not every worker tells what it has",
+    ),
+    ("residency", "unknown", "had been computed before, and had left every cache long ago"),
     (
         "unavailable",
         "partial_block",

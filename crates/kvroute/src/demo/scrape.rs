@@ -28,6 +28,7 @@ impl Scrape {
     pub(crate) fn funnel(&self) -> Funnel {
         Funnel {
             input: self.sum(rows::INPUT_TOKENS),
+            history: self.sum(rows::HISTORY_CACHED),
             anywhere: self.sum(rows::ANYWHERE_CACHED),
             best_eligible: self.sum(rows::BEST_CACHED),
             selected: self.sum(rows::SELECTED_CACHED),

@@ -87,18 +87,21 @@ pub(crate) fn summary(outcomes: &[Outcome]) -> String {
 fn rows(outcomes: &[Outcome]) -> Vec<Row> {
     let row = |name: &str, value: ValueOf| vec![Row::of(name, outcomes, value)];
     let lost = |stages: &[&str]| stages.iter().flat_map(|stage| lost_at(stage, outcomes)).collect();
-    let parts: [Vec<Row>; 14] = [
+    let parts: [Vec<Row>; 17] = [
         row("requests", |run| thousands(run.requests)),
         row("errors", |run| thousands(run.errors)),
         row("input tokens                      F0", |run| count(run.funnel.input)),
-        lost(&["new", "residency", "unavailable"]),
+        lost(&["new"]),
+        history(outcomes).into_iter().collect(),
+        lost(&["residency", "unavailable"]),
+        beyond("  cached beyond what is remembered", "residency", outcomes).into_iter().collect(),
         row("cached prefix on any worker       A", |run| count(run.funnel.anywhere)),
         lost(&["eligibility"]),
         row("best eligible cached prefix       F2", |run| count(run.funnel.best_eligible)),
         lost(&["placement"]),
         row("cached prefix on selected worker  F3", |run| count(run.funnel.selected)),
         lost(&["delivery"]),
-        beyond_the_promise(outcomes),
+        beyond("  reused beyond the promise", "delivery", outcomes).into_iter().collect(),
         row("reused, as engines reported       F4", |run| count(run.funnel.reused)),
         row("reused, as engines counted", |run| count(run.engine_reused)),
         outcome_rows(outcomes),
@@ -131,12 +134,18 @@ fn lost_at(stage: &str, outcomes: &[Outcome]) -> Vec<Row> {
     reasons.into_iter().map(|reason| Row::of_loss(stage, reason, outcomes)).collect()
 }
 
-fn beyond_the_promise(outcomes: &[Outcome]) -> Vec<Row> {
-    let surplus = |run: &Outcome| run.funnel.surplus_at("delivery");
-    if outcomes.iter().all(|run| surplus(run).unwrap_or(0) == 0) {
-        return Vec::new();
-    }
-    vec![Row::of("  reused beyond the promise", outcomes, |run| count(run.funnel.surplus_at("delivery")))]
+/// Without a history the stage does not exist.
+fn history(outcomes: &[Outcome]) -> Option<Row> {
+    let is_any = outcomes.iter().any(|run| run.funnel.history.is_some());
+    is_any.then(|| Row::of("computed before, cached or not    F1", outcomes, |run| count(run.funnel.history)))
+}
+
+/// What a stage had more than the one before it; no row where there was no such thing.
+fn beyond(name: &str, stage: &'static str, outcomes: &[Outcome]) -> Option<Row> {
+    let surplus = |run: &Outcome| run.funnel.surplus_at(stage);
+    let is_any = outcomes.iter().any(|run| surplus(run).unwrap_or(0) > 0);
+    let cell = |run| Cell { value: count(surplus(run)), time: String::new() };
+    is_any.then(|| Row { name: name.to_owned(), cells: outcomes.iter().map(cell).collect() })
 }
 
 /// One line about what the last policy saved against the first; `None` with fewer than two finished runs.

@@ -113,13 +113,34 @@ async fn a_whole_answer_has_no_first_token() {
 }
 
 #[tokio::test]
+async fn what_was_computed_before_is_told_where_a_history_is_asked() {
+    let remembering = |config: &mut kvroute_server::ServeConfig| {
+        config.router.pools[0].history.enabled = true;
+    };
+    let watched = Watched::start_with("remembered", vec![SimConfig::default()], remembering).await;
+    let body = json!({"model": "sim", "prompt": (300..400).collect::<Vec<_>>(), "max_tokens": 1});
+    let (_, line) = watched.told("one", "/v1/completions", &body).await;
+    assert_says(&line, &[("input_tokens", "100"), ("history_cached_tokens", "0")], &[]);
+    watched.agrees().await;
+    let (_, line) = watched.told("two", "/v1/completions", &body).await;
+    assert_says(&line, &[("input_tokens", "100"), ("history_cached_tokens", "96")], &[]);
+    watched.agrees().await;
+    watched.stop().await;
+}
+
+#[tokio::test]
 async fn what_nobody_asked_an_index_for_is_absent_and_not_zero() {
     let round_robin = |config: &mut kvroute_server::ServeConfig| {
         config.router.pools[0].policy = "round-robin".to_owned();
     };
     let watched = Watched::start_with("blind", vec![SimConfig::default()], round_robin).await;
     let (_, line) = watched.told("one", CHAT, &streamed("hello")).await;
-    let cached = ["best_cached_tokens", "best_eligible_cached_tokens", "selected_cached_tokens"];
+    let cached = [
+        "history_cached_tokens",
+        "best_cached_tokens",
+        "best_eligible_cached_tokens",
+        "selected_cached_tokens",
+    ];
     assert_says(&line, &[("policy", "round-robin"), ("reused_tokens", "0"), ("report", "reported")], &cached);
     assert!(number(&line, "input_tokens") > Some(0));
     watched.agrees().await;

@@ -111,6 +111,7 @@ impl Watched {
         for (field, total) in [
             ("attempts", ATTEMPTS),
             ("input_tokens", "dynamo_component_router_input_sequence_tokens_sum"),
+            ("history_cached_tokens", "kvroute_router_history_cached_tokens_total"),
             ("best_cached_tokens", "kvroute_router_best_cached_prefix_tokens_total"),
             (
                 "best_eligible_cached_tokens",

@@ -22,19 +22,11 @@ fn reused_share(run: &Value) -> f64 {
 }
 
 /// Reasons of the stages that exist, in the order of the ledger.
-const REASONS: [(&str, &[&str]); 4] = [
+const REASONS: [(&str, &[&str]); 5] = [
+    ("new", &["partial_block", "unseen"]),
     (
-        "unavailable",
-        &[
-            "partial_block",
-            "worker_gone",
-            "cleared",
-            "index_budget",
-            "forgotten",
-            "evicted",
-            "source_blind",
-            "not_cached",
-        ],
+        "residency",
+        &["worker_gone", "cleared", "index_budget", "forgotten", "evicted", "source_blind", "unknown"],
     ),
     ("eligibility", &["pinned", "affinity", "unhealthy", "adapter", "already_tried"]),
     (
@@ -58,8 +50,9 @@ fn assert_closes(run: &Value) {
             assert_eq!(told.keys().collect::<Vec<_>>(), reasons, "{stage}");
         }
     }
-    let [input, anywhere, best, selected, reused] = [
+    let [input, history, anywhere, best, selected, reused] = [
         "ledger_input_tokens",
+        "history_cached_tokens",
         "best_cached_tokens",
         "best_eligible_cached_tokens",
         "selected_cached_tokens",
@@ -67,7 +60,9 @@ fn assert_closes(run: &Value) {
     ]
     .map(|key| tokens(run, key));
     assert_eq!(input, tokens(run, "input_tokens"), "{run}");
-    assert_eq!(input, lost(run, "unavailable") + anywhere, "{run}");
+    assert_eq!(input, lost(run, "new") + history, "{run}");
+    let beyond = run["surplus"]["residency"].as_u64().unwrap();
+    assert_eq!(history + beyond, lost(run, "residency") + anywhere, "{run}");
     assert_eq!(anywhere, lost(run, "eligibility") + best, "{run}");
     assert_eq!(best, lost(run, "placement") + selected, "{run}");
     let surplus = run["surplus"]["delivery"].as_u64().unwrap();
@@ -140,12 +135,9 @@ fn the_json_has_every_field_and_stages_that_do_not_exist_are_null() {
     {
         assert_eq!(tokens(run, key), value, "{key}");
     }
-    assert!(run["history_cached_tokens"].is_null());
-    for stage in ["new", "residency"] {
-        assert_eq!(run["lost"].get(stage), Some(&Value::Null), "{stage}");
-        assert_eq!(run["lost_prefill_seconds"].get(stage), Some(&Value::Null), "{stage}");
+    for losses in ["lost", "lost_prefill_seconds"] {
+        assert_eq!(run[losses].get("unavailable"), Some(&Value::Null), "the history splits it in two");
     }
-    assert_eq!(run["surplus"].get("residency"), Some(&Value::Null));
     assert_closes(run);
     let times = &run["ttft_seconds"];
     assert!(times["p50"].as_f64() <= times["p90"].as_f64() && times["p90"].as_f64() <= times["p99"].as_f64());
@@ -188,14 +180,9 @@ fn the_table_goes_to_standard_output_and_the_way_there_to_standard_error() {
     assert!(output.status.success());
     let (table, progress) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    for part in [
-        "round-robin",
-        "F4",
-        "lost: not cached",
-        "round-robin lost most to",
-        "kv lost most to",
-        "saved prefill",
-    ] {
+    for part in
+        ["round-robin", "F4", "lost: unseen", "round-robin lost most to", "kv lost most to", "saved prefill"]
+    {
         assert!(table.contains(part), "no {part:?} in {table}");
     }
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");

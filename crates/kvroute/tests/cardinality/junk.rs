@@ -146,9 +146,15 @@ async fn nothing_that_clients_send_becomes_a_series() {
         let mut config = server_config(urls, "kv");
         config.trusted = vec!["127.0.0.0/8".parse().unwrap()];
         config.router.pools[0].shadow = ["sticky", "random"].map(str::to_owned).to_vec();
+        config.router.pools[0].history.enabled = true;
         config
     };
     let fleet = Fleet::start_with(vec![SimConfig::default(), SimConfig::default()], with_everything).await;
+    // A history that knows nothing has no oldest entry.
+    let long = json!({"model": "sim", "prompt": (300..400).collect::<Vec<u32>>(), "max_tokens": 2});
+    assert_eq!(fleet.client.post(&fleet.data("/v1/completions"), &long).await.status, 200);
+    let has_age = |text: &str| text.contains("\nkvroute_history_oldest_entry_age_seconds{");
+    fleet.client.until(&fleet.admin("/metrics"), |answer| has_age(&answer.text())).await;
     let before = series_of(&fleet).await;
     send_all(fleet.server.data_address(), for_the_data_plane).await;
     send_all(fleet.server.admin_address(), for_the_admin_plane).await;
@@ -157,7 +163,7 @@ async fn nothing_that_clients_send_becomes_a_series() {
     let counted = |model, outcome| {
         scrape.count("kvroute_requests_total", &[("model", model), ("outcome", outcome)]) as usize
     };
-    assert_eq!(counted("sim", "completed"), 8 * OF_A_KIND, "the others were served");
+    assert_eq!(counted("sim", "completed"), 8 * OF_A_KIND + 1, "the others were served");
     assert_eq!(counted("unknown", "rejected") + counted("sim", "rejected"), 9 * OF_A_KIND);
     let after = series_of(&fleet).await;
     assert_eq!(after.difference(&before).collect::<Vec<_>>(), Vec::<&Series>::new());

@@ -104,6 +104,28 @@ async fn what_only_the_workers_can_tell_is_known_once_they_have_joined() {
     assert!(at_the_start < there, "one pool was expected, and there are two");
 }
 
+/// The age of what it knows is told with the next refresh behind the first lesson.
+#[tokio::test]
+async fn a_history_has_its_series_counted() {
+    let log = CapturedLog::start();
+    let before = told(&log, 0).len();
+    let remembering = |urls: &[String]| {
+        let mut config = server_config(urls, "kv");
+        config.router.pools[0].history.enabled = true;
+        config
+    };
+    let fleet = Fleet::start_with(vec![SimConfig::default()], remembering).await;
+    let body =
+        serde_json::json!({"model": "sim", "prompt": (300..400).collect::<Vec<u32>>(), "max_tokens": 2});
+    assert_eq!(fleet.client.post(&fleet.data("/v1/completions"), &body).await.status, 200);
+    let has_age = |text: &str| text.contains("kvroute_history_oldest_entry_age_seconds{");
+    fleet.client.until(&fleet.admin("/metrics"), |answer| has_age(&answer.text())).await;
+    fleet.at_rest().await;
+    let (entries, there) = (told(&log, before), series_of(&fleet).await.len());
+    assert_eq!(entries.iter().map(expected).collect::<Vec<_>>(), vec![there; entries.len()]);
+    fleet.stop().await;
+}
+
 #[tokio::test]
 async fn engines_that_are_asked_for_their_load_have_their_series_counted() {
     let log = CapturedLog::start();

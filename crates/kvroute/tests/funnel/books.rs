@@ -19,6 +19,8 @@ pub(crate) struct Line {
     attempts: u64,
     worker: String,
     input: Option<u64>,
+    /// F1, which may be above the others.
+    history: Option<u64>,
     /// A, F2 and F3.
     stages: [Option<u64>; 3],
     reused: Option<u64>,
@@ -59,6 +61,7 @@ impl Line {
             attempts: number("attempts").unwrap_or_default(),
             worker: text("worker"),
             input: number("input_tokens"),
+            history: number("history_cached_tokens"),
             stages: ["best_cached_tokens", "best_eligible_cached_tokens", "selected_cached_tokens"]
                 .map(number),
             reused: number("reused_tokens"),
@@ -108,7 +111,7 @@ impl Books {
     pub(crate) fn assert_clients_and_log_agree(&self) {
         for record in &self.records {
             if let Some(line) = self.lines.get(&record.plan.id()) {
-                assert_agree(record, line);
+                assert_agree(record, line, self.setting);
             }
         }
     }
@@ -153,7 +156,7 @@ impl Books {
     }
 }
 
-fn assert_agree(record: &Record, line: &Line) {
+fn assert_agree(record: &Record, line: &Line, setting: &Setting) {
     let Record { plan, seen } = record;
     let what = format!("{plan:?}\n{seen:?}\n{line:?}");
     match seen {
@@ -175,6 +178,8 @@ fn assert_agree(record: &Record, line: &Line) {
     assert_eq!(line.input.is_some(), is_counted, "{what}");
     assert!(plan.prompt.is_none() || line.input.is_none() || plan.prompt == line.input, "{what}");
     assert_eq!(line.stages[0].is_some(), is_counted && plan.cast.has_view, "{what}");
+    assert_eq!(line.history.is_some(), line.stages[0].is_some() && setting.remembers, "{what}");
+    assert!(line.history <= line.input, "{what}");
     assert!(line.stages[2] <= line.stages[1] && line.stages[1] <= line.stages[0], "{what}");
     assert!(line.stages[0] <= line.input, "{what}");
     if let Seen::Whole(Some(usage)) = seen {
@@ -218,7 +223,8 @@ struct Sums {
     reports: BTreeMap<String, u64>,
     counted: u64,
     input: u64,
-    stages: [u64; 3],
+    /// F1, A, F2 and F3.
+    stages: [u64; 4],
     reused: u64,
     /// Input of attempts that others of the same request came after; of those only this is known.
     repeated: u64,
@@ -243,7 +249,8 @@ impl Sums {
         self.input += input * line.attempts;
         self.repeated += input * earlier;
         self.reused += line.reused.unwrap_or_default();
-        for (sum, stage) in self.stages.iter_mut().zip(line.stages) {
+        let [anywhere, best, selected] = line.stages;
+        for (sum, stage) in self.stages.iter_mut().zip([line.history, anywhere, best, selected]) {
             *sum += stage.unwrap_or_default();
         }
     }
@@ -264,8 +271,12 @@ impl Sums {
         ];
         let told = [self.counted, self.input, self.repeated, self.reused];
         assert_eq!(told, metrics, "{}: attempts, F0, what of it was repeated, F4", cast.model);
-        let stages =
-            ["kvroute_router_best_cached_prefix_tokens_total", &prefix("best_eligible"), &prefix("selected")];
+        let stages = [
+            "kvroute_router_history_cached_tokens_total",
+            "kvroute_router_best_cached_prefix_tokens_total",
+            &prefix("best_eligible"),
+            &prefix("selected"),
+        ];
         for (told, name) in self.stages.into_iter().zip(stages) {
             let (counted, most) = (sum(name, &[]), told + self.repeated);
             assert!(

@@ -12,7 +12,7 @@ use super::books::{Books, is_of_the_run};
 use super::happened::{assert_all, endings, losses};
 use super::stage::behave;
 use super::user::{Progress, Record, Sending};
-use super::world::{Manners, PLAIN, Setting, World};
+use super::world::{Manners, PLAIN, REMEMBERING, Setting, World};
 use super::{eligibility, mishaps, placement};
 
 const USERS: usize = 24;
@@ -44,12 +44,16 @@ impl Run {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_funnel_closes_to_the_token() {
-    let run = Run::from_environment();
-    println!("{} requests, KVROUTE_FUNNEL_SEED={}", run.requests, run.seed);
-    close(&PLAIN, run).await;
+    close(&PLAIN, Run::from_environment()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_funnel_closes_to_the_token_with_a_history() {
+    close(&REMEMBERING, Run::from_environment()).await;
 }
 
 async fn close(setting: &'static Setting, run: Run) {
+    println!("{} requests, KVROUTE_FUNNEL_SEED={}", run.requests, run.seed);
     let log = CapturedLog::start();
     let mut world = World::begin(setting, run.seed).await;
     let records = live(&mut world, run).await;
@@ -147,6 +151,8 @@ fn assert_views(setting: &Setting, scrape: &Exposition) {
     for cast in setting.casts {
         let exists = |name: &str| scrape.sum(name, &[("model", cast.model)]).is_some();
         assert_eq!(exists("kvroute_router_best_cached_prefix_tokens_total"), cast.has_view, "{}", cast.model);
+        let has_history = exists("kvroute_router_history_cached_tokens_total");
+        assert_eq!(has_history, cast.has_view && setting.remembers, "{}", cast.model);
         assert_eq!(
             exists("dynamo_component_router_input_sequence_tokens_sum"),
             cast.counts,

@@ -25,7 +25,9 @@ pub(crate) struct Setting {
     /// Every outcome of a report that can exist.
     pub(crate) reports: &'static [&'static str],
     /// Every reason of every stage that can exist.
-    pub(crate) reasons: &'static [(&'static str, &'static [&'static str])],
+    pub(crate) reasons: &'static [Reasons],
+    /// Whether its pools with an index view have a history.
+    pub(crate) remembers: bool,
 }
 
 /// One pool of the run.
@@ -73,16 +75,8 @@ use Manners::{Breaking, Calm, Wild};
 pub(crate) static PLAIN: Setting = Setting {
     casts: &CASTS,
     pool: |_| {},
-    reports: &[
-        "reported",
-        "unchecked",
-        "impossible",
-        "ambiguous",
-        "mismatched",
-        "invalid",
-        "missing",
-        "unfinished",
-    ],
+    remembers: false,
+    reports: &REPORTS,
     reasons: &[
         (
             "unavailable",
@@ -97,24 +91,45 @@ pub(crate) static PLAIN: Setting = Setting {
                 "not_cached",
             ],
         ),
-        ("eligibility", &["pinned", "affinity", "unhealthy", "adapter", "already_tried"]),
-        (
-            "placement",
-            &[
-                "policy",
-                "sampling",
-                "tie",
-                "load",
-                "request_count",
-                "recent",
-                "tier_weight",
-                "expected",
-                "trust",
-            ],
-        ),
-        ("delivery", &["last_block", "stale_index", "unexplained"]),
+        ELIGIBILITY,
+        PLACEMENT,
+        DELIVERY,
     ],
 };
+
+/// The same with a history, too small for all that is computed.
+pub(crate) static REMEMBERING: Setting = Setting {
+    casts: &CASTS,
+    pool: |pool| (pool.history.enabled, pool.history.bytes) = (true, 96 << 10),
+    remembers: true,
+    reports: &REPORTS,
+    reasons: &[
+        ("new", &["partial_block", "unseen"]),
+        (
+            "residency",
+            &["worker_gone", "cleared", "index_budget", "forgotten", "evicted", "source_blind", "unknown"],
+        ),
+        ELIGIBILITY,
+        PLACEMENT,
+        DELIVERY,
+    ],
+};
+
+const REPORTS: [&str; 8] =
+    ["reported", "unchecked", "impossible", "ambiguous", "mismatched", "invalid", "missing", "unfinished"];
+
+/// A stage with all of its reasons.
+type Reasons = (&'static str, &'static [&'static str]);
+
+const ELIGIBILITY: Reasons =
+    ("eligibility", &["pinned", "affinity", "unhealthy", "adapter", "already_tried"]);
+
+const PLACEMENT: Reasons = (
+    "placement",
+    &["policy", "sampling", "tie", "load", "request_count", "recent", "tier_weight", "expected", "trust"],
+);
+
+const DELIVERY: Reasons = ("delivery", &["last_block", "stale_index", "unexplained"]);
 
 const CASTS: [Cast; 6] = [
     Cast {

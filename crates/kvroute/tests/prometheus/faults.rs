@@ -82,7 +82,7 @@ async fn until_gap(world: &World, first: u32) {
     panic!("of {TRIES} events about half are lost, and no gap is seen");
 }
 
-async fn until_moved(world: &World, row: &Row, labels: &[(&str, &str)]) {
+pub(crate) async fn until_moved(world: &World, row: &Row, labels: &[(&str, &str)]) {
     let name = row.exposed_name(world.prefix());
     let has_moved = |text: &str| Exposition::parse(text).sum(&name, labels) > Some(0.0);
     world.fleet.client.until(&world.fleet.admin("/metrics"), |answer| has_moved(&answer.text())).await;

@@ -29,6 +29,9 @@ pub(crate) async fn is_what_the_engines_counted(world: &World, database: &Databa
         assert_eq!(shown.sum(rows::WORKER_REUSED).await, reused, "{model}: reused");
         assert_eq!(shown.sum(rows::COMPARED_REPORTED).await, reused, "{model}: compared");
         shown.closes().await;
+        if world.nats.is_some() {
+            shown.closes_by_history().await;
+        }
     }
 }
 
@@ -55,7 +58,9 @@ impl Shown<'_> {
             self.sum(rows::BEST_CACHED).await,
             self.sum(rows::SELECTED_CACHED).await,
         ];
-        let [unavailable, eligibility, placement, delivery] = [
+        let [new, residency, unavailable, eligibility, placement, delivery] = [
+            self.lost("new").await,
+            self.lost("residency").await,
             self.lost("unavailable").await,
             self.lost("eligibility").await,
             self.lost("placement").await,
@@ -64,10 +69,28 @@ impl Shown<'_> {
         let (promised, reported) =
             (self.sum(rows::COMPARED_PREDICTED).await, self.sum(rows::COMPARED_REPORTED).await);
         let model = self.model;
-        assert_eq!(self.sum(rows::LEDGER_INPUT).await, unavailable + anywhere, "{model}: cached anywhere");
+        let ledger = self.sum(rows::LEDGER_INPUT).await;
+        assert_eq!(
+            ledger + self.surplus("residency").await,
+            new + residency + unavailable + anywhere,
+            "{model}: cached anywhere"
+        );
         assert_eq!(anywhere, best + eligibility, "{model}: eligible");
         assert_eq!(best, selected + placement, "{model}: selected");
-        assert_eq!(promised + self.sum(rows::REUSE_SURPLUS).await, reported + delivery, "{model}: delivered");
+        let beyond = self.surplus("delivery").await;
+        assert_eq!(promised + beyond, reported + delivery, "{model}: delivered");
+    }
+
+    /// Everything that came in was new or computed before.
+    async fn closes_by_history(&self) {
+        let [known, new] = [self.sum(rows::HISTORY_CACHED_BY_MODEL).await, self.lost("new").await];
+        assert!(known > 0, "{}: nothing came again", self.model);
+        assert_eq!(self.sum(rows::LEDGER_INPUT).await, new + known, "{}: new or known", self.model);
+        assert_eq!(self.lost("unavailable").await, 0, "{}", self.model);
+    }
+
+    async fn surplus(&self, stage: &str) -> u64 {
+        self.ask(rows::REUSE_SURPLUS.name, &format!(", stage=\"{stage}\"")).await
     }
 
     async fn ask(&self, name: &str, labels: &str) -> u64 {

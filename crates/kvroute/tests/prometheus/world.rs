@@ -1,15 +1,21 @@
 //! A router with pools of every kind, and the engines behind it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use kvroute_core::{BlockSize, Tokens};
 use kvroute_metrics::{Row, rows};
 use kvroute_router::PoolConfig;
-use kvroute_router::config::{BusyThreshold, CountMode, IndexSource, QueueConfig, WorkerConfig};
+use kvroute_router::config::{
+    BusyThreshold, CountMode, HistoryOutputs, IndexSource, QueueConfig, WorkerConfig,
+};
 use kvroute_server::ServeConfig;
 use kvroute_sim::{EventEndpoint, SimConfig, SimEngine};
 use kvroute_testkit::{Answer, Exposition, Fleet, PlainAnswer, PlainWorker, server_config};
 use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::replica::Nats;
 
 /// Two engines with events, routed by cache.
 pub(crate) const KV: &str = "sim";
@@ -42,18 +48,29 @@ pub(crate) enum Engine {
 pub(crate) struct World {
     prefix: String,
     pub(crate) fleet: Fleet,
+    /// What replicas share their histories over; `None` where no pool has a history.
+    pub(crate) nats: Option<Nats>,
     _plain: PlainWorker,
+    _snapshots: TempDir,
 }
 
 // === impl World ===
 
 impl World {
     /// Starts engines and the router, and waits until all have joined.
-    pub(crate) async fn start(prefix: &str) -> Self {
+    pub(crate) async fn start(prefix: &str, nats: Option<Nats>) -> Self {
         let plain = PlainWorker::start(PLAIN, PlainAnswer::text(Value::Null)).await;
         let url = plain.url();
-        let fleet = Fleet::start_with(engines(), |urls| config(urls, &url, prefix)).await;
-        let world = Self { prefix: prefix.to_owned(), fleet, _plain: plain };
+        let snapshots = tempfile::tempdir().unwrap();
+        let fleet = Fleet::start_with(engines(), |urls| {
+            let mut config = config(urls, &url, prefix);
+            if let Some(nats) = &nats {
+                remember(&mut config, nats, snapshots.path());
+            }
+            config
+        });
+        let fleet = fleet.await;
+        let world = Self { prefix: prefix.to_owned(), fleet, nats, _plain: plain, _snapshots: snapshots };
         let joined = |answer: &Answer| {
             let workers = answer.json();
             let ready = workers.as_array().unwrap().iter().filter(|worker| worker["state"] == "ready");
@@ -157,6 +174,16 @@ pub(crate) fn prompt(number: u32, tokens: u32) -> Vec<u32> {
 
 pub(crate) fn body(model: &str, prompt: &[u32], stream: bool) -> Value {
     json!({"model": model, "prompt": prompt, "max_tokens": 4, "stream": stream})
+}
+
+/// Two pools with a history: one that learns answers too and keeps what it knows in a file, one that learns prompts only.
+fn remember(config: &mut ServeConfig, nats: &Nats, snapshots: &Path) {
+    config.router.cluster = nats.cluster();
+    let [cached, in_turn, ..] = config.router.pools.as_mut_slice() else { panic!("two pools are there") };
+    cached.history.enabled = true;
+    cached.history.snapshot = Some(snapshots.join("history"));
+    in_turn.history.enabled = true;
+    in_turn.history.outputs = HistoryOutputs::Off;
 }
 
 /// In the order of [`Engine`].

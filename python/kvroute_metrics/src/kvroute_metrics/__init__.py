@@ -46,6 +46,38 @@ KVROUTE_UNCACHED_PREFILL_TOKENS_TOTAL: Final = "kvroute_uncached_prefill_tokens_
 """Input tokens that workers had to compute: input less reused, of attempts with outcome reported."""
 KVROUTE_UNCOUNTED_ATTEMPTS_TOTAL: Final = "kvroute_uncounted_attempts_total"
 """Attempts whose prompt the router could not or was not to count, and that were routed by load."""
+DYNAMO_COMPONENT_ROUTER_KV_HISTORY_CACHED_PREFIX_TOKENS_TOTAL: Final = "dynamo_component_router_kv_history_cached_prefix_tokens_total"
+"""Tokens in leading blocks that some request has computed before: a ceiling of what any cache could have saved, not what is cached; summed over all pools with a history."""
+KVROUTE_ROUTER_HISTORY_CACHED_TOKENS_TOTAL: Final = "kvroute_router_history_cached_tokens_total"
+"""Tokens in leading blocks that some request has computed before, cached or not, by phase and model."""
+DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_OBSERVATION_INPUT_TOKENS_TOTAL: Final = "dynamo_component_router_cache_loss_observation_input_tokens_total"
+"""Input tokens of the attempts that a history was asked about."""
+DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_OBSERVATIONS_TOTAL: Final = "dynamo_component_router_cache_loss_observations_total"
+"""Attempts that a history was asked about, by whether it learned them; exactly one result an attempt."""
+DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_UNIQUE_HASHES: Final = "dynamo_component_router_cache_loss_history_unique_hashes"
+"""Blocks that the histories know."""
+DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_REPRESENTED_TOKENS: Final = "dynamo_component_router_cache_loss_history_represented_tokens"
+"""Tokens of the blocks that the histories know."""
+DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_ESTIMATED_BYTES: Final = "dynamo_component_router_cache_loss_history_estimated_bytes"
+"""Memory that the histories really hold, everything included."""
+DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_CAPACITY_BLOCKS: Final = "dynamo_component_router_cache_loss_history_capacity_blocks"
+"""Blocks that the histories have room for."""
+DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_CAPACITY_BYTES: Final = "dynamo_component_router_cache_loss_history_capacity_bytes"
+"""Memory that the histories may hold, everything included."""
+KVROUTE_HISTORY_OLDEST_ENTRY_AGE_SECONDS: Final = "kvroute_history_oldest_entry_age_seconds"
+"""How far back the history reaches: the age of its oldest block."""
+KVROUTE_HISTORY_UNTRACKED_OUTPUT_TOKENS_TOTAL: Final = "kvroute_history_untracked_output_tokens_total"
+"""Generated tokens that the history did not learn, because their ids did not come."""
+KVROUTE_HISTORY_SNAPSHOT_SECONDS: Final = "kvroute_history_snapshot_seconds"
+"""How long the latest snapshot of the history took to be written."""
+KVROUTE_HISTORY_SHARING: Final = "kvroute_history_sharing"
+"""Whether the replicas know together what was computed: 1 for the current state, 0 for the others."""
+KVROUTE_HISTORY_SYNC_MESSAGES_TOTAL: Final = "kvroute_history_sync_messages_total"
+"""Messages between replicas about what their histories learned, by what became of them."""
+KVROUTE_HISTORY_SYNC_DROPPED_TOTAL: Final = "kvroute_history_sync_dropped_total"
+"""Messages to other replicas that were never sent, because too many waited."""
+KVROUTE_CLUSTER_PEERS: Final = "kvroute_cluster_peers"
+"""Other replicas that were heard of lately."""
 DYNAMO_COMPONENT_ROUTER_REQUESTS_STARTED_TOTAL: Final = "dynamo_component_router_requests_started_total"
 """Attempts that were booked on a worker."""
 DYNAMO_COMPONENT_ROUTER_REQUESTS_TOTAL: Final = "dynamo_component_router_requests_total"
@@ -305,6 +337,118 @@ FAMILIES: Final[tuple[Family, ...]] = (
         labels=("phase", "model", "reason",),
         unit="attempts",
         help="Attempts whose prompt the router could not or was not to count, and that were routed by load",
+    ),
+    Family(
+        name=DYNAMO_COMPONENT_ROUTER_KV_HISTORY_CACHED_PREFIX_TOKENS_TOTAL,
+        type="counter",
+        labels=(),
+        unit="tokens",
+        help="Tokens in leading blocks that some request has computed before: a ceiling of what any cache could have saved, not what is cached; summed over all pools with a history",
+    ),
+    Family(
+        name=KVROUTE_ROUTER_HISTORY_CACHED_TOKENS_TOTAL,
+        type="counter",
+        labels=("phase", "model",),
+        unit="tokens",
+        help="Tokens in leading blocks that some request has computed before, cached or not, by phase and model",
+    ),
+    Family(
+        name=DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_OBSERVATION_INPUT_TOKENS_TOTAL,
+        type="counter",
+        labels=(),
+        unit="tokens",
+        help="Input tokens of the attempts that a history was asked about",
+    ),
+    Family(
+        name=DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_OBSERVATIONS_TOTAL,
+        type="counter",
+        labels=("result",),
+        unit="attempts",
+        help="Attempts that a history was asked about, by whether it learned them; exactly one result an attempt",
+    ),
+    Family(
+        name=DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_UNIQUE_HASHES,
+        type="gauge",
+        labels=(),
+        unit="blocks",
+        help="Blocks that the histories know",
+    ),
+    Family(
+        name=DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_REPRESENTED_TOKENS,
+        type="gauge",
+        labels=(),
+        unit="tokens",
+        help="Tokens of the blocks that the histories know",
+    ),
+    Family(
+        name=DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_ESTIMATED_BYTES,
+        type="gauge",
+        labels=(),
+        unit="bytes",
+        help="Memory that the histories really hold, everything included",
+    ),
+    Family(
+        name=DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_CAPACITY_BLOCKS,
+        type="gauge",
+        labels=(),
+        unit="blocks",
+        help="Blocks that the histories have room for",
+    ),
+    Family(
+        name=DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_CAPACITY_BYTES,
+        type="gauge",
+        labels=(),
+        unit="bytes",
+        help="Memory that the histories may hold, everything included",
+    ),
+    Family(
+        name=KVROUTE_HISTORY_OLDEST_ENTRY_AGE_SECONDS,
+        type="gauge",
+        labels=("model",),
+        unit="seconds",
+        help="How far back the history reaches: the age of its oldest block",
+    ),
+    Family(
+        name=KVROUTE_HISTORY_UNTRACKED_OUTPUT_TOKENS_TOTAL,
+        type="counter",
+        labels=("model",),
+        unit="tokens",
+        help="Generated tokens that the history did not learn, because their ids did not come",
+    ),
+    Family(
+        name=KVROUTE_HISTORY_SNAPSHOT_SECONDS,
+        type="gauge",
+        labels=("model",),
+        unit="seconds",
+        help="How long the latest snapshot of the history took to be written",
+    ),
+    Family(
+        name=KVROUTE_HISTORY_SHARING,
+        type="gauge",
+        labels=("state",),
+        unit="1 or 0",
+        help="Whether the replicas know together what was computed: 1 for the current state, 0 for the others",
+    ),
+    Family(
+        name=KVROUTE_HISTORY_SYNC_MESSAGES_TOTAL,
+        type="counter",
+        labels=("direction", "result",),
+        unit="messages",
+        help="Messages between replicas about what their histories learned, by what became of them",
+    ),
+    Family(
+        name=KVROUTE_HISTORY_SYNC_DROPPED_TOTAL,
+        type="counter",
+        labels=(),
+        unit="messages",
+        help="Messages to other replicas that were never sent, because too many waited",
+    ),
+    Family(
+        name=KVROUTE_CLUSTER_PEERS,
+        type="gauge",
+        labels=(),
+        unit="replicas",
+        help="Other replicas that were heard of lately",
     ),
     Family(
         name=DYNAMO_COMPONENT_ROUTER_REQUESTS_STARTED_TOTAL,
@@ -741,6 +885,14 @@ _STANDARD: Final = frozenset((
     DYNAMO_COMPONENT_ROUTER_KV_BEST_ELIGIBLE_CACHED_PREFIX_TOKENS_TOTAL,
     DYNAMO_COMPONENT_ROUTER_KV_SELECTED_CACHED_PREFIX_TOKENS_TOTAL,
     DYNAMO_COMPONENT_ROUTER_KV_WORKER_REUSED_TOKENS_TOTAL,
+    DYNAMO_COMPONENT_ROUTER_KV_HISTORY_CACHED_PREFIX_TOKENS_TOTAL,
+    DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_OBSERVATION_INPUT_TOKENS_TOTAL,
+    DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_OBSERVATIONS_TOTAL,
+    DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_UNIQUE_HASHES,
+    DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_REPRESENTED_TOKENS,
+    DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_ESTIMATED_BYTES,
+    DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_CAPACITY_BLOCKS,
+    DYNAMO_COMPONENT_ROUTER_CACHE_LOSS_HISTORY_CAPACITY_BYTES,
     DYNAMO_COMPONENT_ROUTER_REQUESTS_STARTED_TOTAL,
     DYNAMO_COMPONENT_ROUTER_REQUESTS_TOTAL,
     DYNAMO_COMPONENT_ROUTER_TIME_TO_FIRST_TOKEN_SECONDS,

@@ -2,7 +2,8 @@
 
 use kvroute_core::{Tokens, TokensPerSecond};
 use kvroute_funnel::{
-    CachedStages, Closing, Count, DeliveryReason, FunnelSink, Judgement, LossStage, Opening, SelectionLosses,
+    AbsentLoss, CachedStages, Closing, Count, DeliveryReason, FunnelSink, HistoryLoss, Judgement, LossStage,
+    Opening, SelectionLosses,
 };
 
 use super::PHASE;
@@ -37,14 +38,28 @@ impl PlainSink<'_> {
 
     fn lose_all(&self, stages: &CachedStages, losses: &SelectionLosses) {
         let CachedStages { anywhere, best, selected } = *stages;
-        for (reason, tokens) in losses.unavailable.by_reason() {
-            self.lose(LossStage::Unavailable, reason.as_str(), tokens);
+        match &losses.absent {
+            AbsentLoss::Unavailable(loss) => {
+                for (reason, tokens) in loss.by_reason() {
+                    self.lose(LossStage::Unavailable, reason.as_str(), tokens);
+                }
+            }
+            AbsentLoss::ByHistory(loss) => self.lose_by_history(loss),
         }
         if let Some(reason) = losses.eligibility {
             self.lose(LossStage::Eligibility, reason.as_str(), anywhere - best);
         }
         if let Some(reason) = losses.placement {
             self.lose(LossStage::Placement, reason.as_str(), best - selected);
+        }
+    }
+
+    fn lose_by_history(&self, loss: &HistoryLoss) {
+        for (reason, tokens) in loss.new_by_reason() {
+            self.lose(LossStage::New, reason.as_str(), tokens);
+        }
+        for (reason, tokens) in loss.residency_by_reason() {
+            self.lose(LossStage::Residency, reason.as_str(), tokens);
         }
     }
 

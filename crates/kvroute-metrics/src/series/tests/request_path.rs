@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use kvroute_core::{
-    DpRank, Figure, ModelName, Phase, ReportSource, Tokens, TokensPerSecond, WorkerId, WorkerLoad,
-    WorkerRank, WorkerReport,
+    Blocks, Direction, DpRank, Figure, MessageResult, ModelName, Phase, ReportSource, SharingState, Tokens,
+    TokensPerSecond, WorkerId, WorkerLoad, WorkerRank, WorkerReport,
 };
 use kvroute_funnel::{
-    AttemptLedger, CachedStages, Close, Count, LedgerTerms, Opening, ReportExpectation, SelectionLosses,
-    UnavailableLoss, UncountedReason,
+    AbsentLoss, AttemptLedger, CachedStages, Close, Count, HistoryLoss, HistoryTerms, LedgerTerms,
+    MissingBlock, Opening, ReportExpectation, SelectionLosses, UnavailableLoss, UncountedReason,
 };
 
 use super::locks::taken_by;
 use crate::{
-    DecisionMarks, Endpoint, EventKind, LatencyPart, Metrics, MetricsOptions, PoolLabels, PoolMetrics,
-    QueueRefusal, RankMetrics, RejectReason, RequestOutcome, RequestShape, RetryReason, SelectionOverlap,
-    SourceState, Stage, WorkerState, WorkerType,
+    DecisionMarks, Endpoint, EventKind, HistoryBounds, LatencyPart, Metrics, MetricsOptions, PoolLabels,
+    PoolMetrics, QueueRefusal, RankMetrics, RejectReason, RequestOutcome, RequestShape, RetryReason,
+    SelectionOverlap, SourceState, Stage, WorkerState, WorkerType,
 };
 
-fn pool(metrics: &Metrics) -> PoolMetrics {
+fn pool(metrics: &Metrics, history: Option<HistoryBounds>) -> PoolMetrics {
     metrics.pool(&PoolLabels {
         model: &ModelName::new("m"),
         policy: "kv",
@@ -26,15 +26,25 @@ fn pool(metrics: &Metrics) -> PoolMetrics {
         shadows: &["random"],
         phases: &[Phase::Aggregated],
         counts_input: true,
+        history,
     })
 }
 
-fn opening(count: Count) -> Opening {
+fn opening(count: Count, history: Option<Tokens>) -> Opening {
     let tokens = Tokens::new;
-    let nothing = UnavailableLoss::of(tokens(40), tokens(8), [[]], false);
-    let losses = SelectionLosses { unavailable: nothing, ..SelectionLosses::default() };
+    let input = tokens(1000);
+    let history = history.filter(|_| count.cached().is_some());
+    let none: [(Tokens, [MissingBlock; 0]); 0] = [];
+    let absent = match history {
+        None => AbsentLoss::Unavailable(UnavailableLoss::of(tokens(40), tokens(8), [[]], false)),
+        Some(history) => {
+            let terms = HistoryTerms { input, history, anywhere: tokens(960), partial: tokens(8) };
+            AbsentLoss::ByHistory(HistoryLoss::of(terms, none, false))
+        }
+    };
+    let losses = SelectionLosses { absent, eligibility: None, placement: None };
     let ledger = count.cached().map(|_| LedgerTerms { losses, reusable: tokens(944) });
-    Opening { count, reports: ReportExpectation::Expected, ledger, is_repeat: true }
+    Opening { count, history, reports: ReportExpectation::Expected, ledger, is_repeat: true }
 }
 
 /// From the line in front of the pool to the reason of what was not delivered.
@@ -63,19 +73,25 @@ fn requests(metrics: &Metrics, pool: &PoolMetrics, rank: &RankMetrics) {
 
     let tokens = Tokens::new;
     let cached = CachedStages { anywhere: tokens(960), best: tokens(960), selected: tokens(960) };
-    for count in [
-        Count::Exact { input: tokens(1000), cached: Some(cached) },
-        Count::Exact { input: tokens(1000), cached: None },
-        Count::Uncounted(UncountedReason::Template),
+    let counted = Count::Exact { input: tokens(1000), cached: Some(cached) };
+    for (count, history) in [
+        (counted, None),
+        (counted, pool.history().map(|_| tokens(512))),
+        (Count::Exact { input: tokens(1000), cached: None }, None),
+        (Count::Uncounted(UncountedReason::Template), None),
     ] {
         let sink = pool.attempt(Phase::Aggregated, rank, TokensPerSecond::new(9.0));
-        let mut ledger = AttemptLedger::open(opening(count), sink);
+        let mut ledger = AttemptLedger::open(opening(count, history), sink);
         ledger.dispatched();
         let (prompt, reused) = (Figure::Count(1000), Figure::Count(512));
         ledger.report(&WorkerReport { source: ReportSource::Usage, prompt, reused });
+        ledger.taught();
         if let Some(pending) = ledger.close(Close::Completed).pending {
             pending.stale_index();
         }
+    }
+    if let Some(history) = pool.history() {
+        history.untracked(tokens(7));
     }
     recorder.finish(RequestOutcome::Completed);
     metrics.unknown_model().count(Endpoint::Unmatched, RequestOutcome::Rejected);
@@ -84,11 +100,12 @@ fn requests(metrics: &Metrics, pool: &PoolMetrics, rank: &RankMetrics) {
 #[test]
 fn what_requests_and_events_move_takes_no_lock_that_a_scrape_holds() {
     let metrics = Metrics::new(&MetricsOptions::default()).unwrap();
-    let pool = pool(&metrics);
+    let pool = pool(&metrics, Some(HistoryBounds { capacity: Blocks::new(9), bytes: 4096 }));
     let name = WorkerRank::new(WorkerId::new("w"), DpRank::new(0));
     let (worker, rank) =
         (metrics.worker(&name.worker, WorkerState::Ready), metrics.rank(&name, WorkerType::Decode));
     let (source, memory) = (metrics.source(&name, SourceState::Exact), metrics.remembered(&name));
+    let sharing = metrics.sharing();
     pool.index_view_exists();
     assert_eq!(taken_by(|| requests(&metrics, &pool, &rank)), 0);
     let of_events = || {
@@ -100,6 +117,10 @@ fn what_requests_and_events_move_takes_no_lock_that_a_scrape_holds() {
         memory.evicted(2);
         pool.set_index_bytes(1000);
         pool.index_budget_evicted(1);
+        sharing.state(SharingState::Degraded);
+        sharing.message(Direction::Received, MessageResult::Ok);
+        sharing.dropped(1);
+        sharing.peers(2);
     };
     assert_eq!(taken_by(of_events), 0);
     assert_eq!(taken_by(|| drop(pool.funnel())), 0, "nor does whoever reads the funnel");
@@ -109,7 +130,7 @@ fn what_requests_and_events_move_takes_no_lock_that_a_scrape_holds() {
 #[test]
 fn a_reason_and_a_shadow_that_nobody_named_are_made_once() {
     let metrics = Metrics::new(&MetricsOptions::default()).unwrap();
-    let pool = pool(&metrics);
+    let pool = pool(&metrics, None);
     let late = || {
         pool.decided("late");
         pool.shadow("sticky", Tokens::new(10), Tokens::ZERO);

@@ -57,7 +57,7 @@ fn the_last_event_of_a_response_tells_usage_and_end() {
         ("completed", cut, FinishReason::Length),
         ("incomplete", cut, FinishReason::Length),
         ("incomplete", r#","incomplete_details":{"reason":"content_filter"}"#, FinishReason::Other),
-        ("cancelled", "", FinishReason::Other),
+        ("cancelled", "", FinishReason::Aborted),
     ] {
         let expected = [&counted[..], &[finish(reason), Observation::Done]].concat();
         assert_eq!(last(kind, more), expected, "{kind}{more}");
@@ -192,7 +192,7 @@ fn errors_of_both_apis_are_seen() {
 fn the_id_of_a_response_is_kept_and_that_of_nothing_else() {
     let id = |parts: &[&str]| {
         let mut reader = PartReader::default();
-        parts.iter().for_each(|part| drop(reader.read(part, &mut Vec::new())));
+        parts.iter().for_each(|part| assert!(reader.read(part, &mut Vec::new()).is_some()));
         reader.response_id().map(str::to_owned)
     };
     assert_eq!(id(&[r#"{"id":"resp_1","object":"response"}"#]).as_deref(), Some("resp_1"));

@@ -5,14 +5,20 @@ use kvroute_funnel::{AttemptLedger, Close, Count, Opening, ReportExpectation};
 use kvroute_metrics::{Metrics, MetricsOptions, WorkerType};
 
 use super::*;
-use crate::config::{PoolConfig, RouterConfig, WorkerConfig};
+use crate::config::{ClusterConfig, PoolConfig, RouterConfig, WorkerConfig};
 use crate::plan::RouterPlan;
 
 /// A router of one pool whose worker nobody reaches.
 fn router() -> Router {
     let workers = vec![WorkerConfig::at("http://127.0.0.1:1")];
     let pool = PoolConfig { model: Some(ModelName::new("m")), ..PoolConfig::of_workers(workers) };
-    let plan = RouterPlan::new(RouterConfig { pools: vec![pool], seed: 7, trace_sample: 1.0 }).unwrap();
+    let plan = RouterPlan::new(RouterConfig {
+        pools: vec![pool],
+        seed: 7,
+        trace_sample: 1.0,
+        cluster: ClusterConfig::default(),
+    })
+    .unwrap();
     Router::start(plan, Metrics::new(&MetricsOptions::default()).unwrap()).unwrap()
 }
 
@@ -23,6 +29,7 @@ fn attempt(router: &Router, input: u64) {
     let sink = router.shared.pools.load()[0].metrics().attempt(Phase::Aggregated, &rank, None);
     let opening = Opening {
         count: Count::Exact { input: Tokens::new(input), cached: None },
+        history: None,
         reports: ReportExpectation::Expected,
         ledger: None,
         is_repeat: false,

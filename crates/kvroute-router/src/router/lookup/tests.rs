@@ -5,7 +5,7 @@ use kvroute_engine::EngineKind;
 use kvroute_metrics::{Metrics, MetricsOptions, WorkerState, WorkerType};
 
 use super::*;
-use crate::config::{PoolConfig, RouterConfig, WorkerConfig};
+use crate::config::{ClusterConfig, PoolConfig, RouterConfig, WorkerConfig};
 use crate::plan::RouterPlan;
 use crate::pool::Fleet;
 use crate::rank::{Rank, RankParams};
@@ -15,7 +15,13 @@ use crate::router::Router;
 fn router() -> Router {
     let workers = ["http://127.0.0.1:1", "http://127.0.0.2:1"].map(WorkerConfig::at);
     let pool = PoolConfig { model: Some(ModelName::new("base")), ..PoolConfig::of_workers(workers.into()) };
-    let plan = RouterPlan::new(RouterConfig { pools: vec![pool], seed: 7, trace_sample: 1.0 }).unwrap();
+    let plan = RouterPlan::new(RouterConfig {
+        pools: vec![pool],
+        seed: 7,
+        trace_sample: 1.0,
+        cluster: ClusterConfig::default(),
+    })
+    .unwrap();
     Router::start(plan, Metrics::new(&MetricsOptions::default()).unwrap()).unwrap()
 }
 

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::config::RouterConfig;
+use crate::config::{ClusterConfig, RouterConfig};
 use crate::membership::Membership;
 use crate::plan::RouterPlan;
 use crate::router::Router;
@@ -78,7 +78,13 @@ fn attempt(shared: &Shared, name: &WorkerId) -> impl FnOnce() + use<> {
     let rank = fleet.ranks.iter().find(|rank| rank.name.worker == *name).unwrap();
     let sink = pools[0].metrics().attempt(Phase::Aggregated, &rank.metrics, None);
     let count = Count::Exact { input: Tokens::new(1000), cached: None };
-    let opening = Opening { count, reports: ReportExpectation::Expected, ledger: None, is_repeat: false };
+    let opening = Opening {
+        count,
+        history: None,
+        reports: ReportExpectation::Expected,
+        ledger: None,
+        is_repeat: false,
+    };
     let (ledger, rank) = (AttemptLedger::open(opening, sink), Arc::clone(rank));
     move || {
         drop(ledger.close(Close::Completed));
@@ -94,7 +100,13 @@ async fn a_thousand_workers_that_come_and_go_leave_no_series() {
         engine_load: Some(Duration::from_millis(100)),
         ..PoolConfig::of_workers(Vec::new())
     };
-    let plan = RouterPlan::new(RouterConfig { pools: vec![pool], seed: 7, trace_sample: 1.0 }).unwrap();
+    let plan = RouterPlan::new(RouterConfig {
+        pools: vec![pool],
+        seed: 7,
+        trace_sample: 1.0,
+        cluster: ClusterConfig::default(),
+    })
+    .unwrap();
     let router = Router::start(plan, Metrics::new(&MetricsOptions::default()).unwrap()).unwrap();
     let (shared, client) = (&router.shared, upstream::client(Duration::from_secs(5)));
     let plan = &shared.plans[0];

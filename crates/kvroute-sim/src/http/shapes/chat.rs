@@ -4,7 +4,7 @@ use kvroute_core::TokenId;
 use serde::Serialize;
 
 use super::FINISH_REASON;
-use super::usage::{EngineData, StreamUsage, WholeUsage};
+use super::usage::{PrivateData, StreamUsage, WholeUsage};
 
 /// A whole response.
 #[derive(Debug, Serialize)]
@@ -24,7 +24,7 @@ pub(in crate::http) struct ChatResponse<'a> {
     pub(in crate::http) ec_transfer_params: (),
     pub(in crate::http) metrics: (),
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::http) engine_data: Option<EngineData>,
+    pub(in crate::http) engine_data: Option<PrivateData<'a>>,
 }
 
 /// One answer of a whole response.
@@ -68,7 +68,7 @@ pub(in crate::http) struct ChatChunk<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     system_fingerprint: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    engine_data: Option<EngineData>,
+    engine_data: Option<PrivateData<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -87,7 +87,8 @@ struct ChunkChoice<'a> {
 struct Delta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<&'static str>,
-    content: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'a str>,
 }
 
 // === impl ChatChoice ===
@@ -139,7 +140,7 @@ impl<'a> ChatChunk<'a> {
 
     /// The first chunk of a choice: whose turn it is, and the prompt's ids when asked for.
     pub(in crate::http) fn role(mut self, index: usize, prompt: Option<&'a [TokenId]>) -> Self {
-        let delta = Delta { role: Some("assistant"), content: "" };
+        let delta = Delta { role: Some("assistant"), content: Some("") };
         self.choices = vec![ChunkChoice {
             index,
             delta,
@@ -152,11 +153,11 @@ impl<'a> ChatChunk<'a> {
         self
     }
 
-    /// A piece of text; the last one tells why it is the last.
+    /// A piece of text, or none where a parser swallowed it; the last one tells why it is the last.
     pub(in crate::http) fn text(
         mut self,
         index: usize,
-        content: &'a str,
+        content: Option<&'a str>,
         is_last: bool,
         token_ids: Option<&'a [TokenId]>,
     ) -> Self {
@@ -176,7 +177,7 @@ impl<'a> ChatChunk<'a> {
         self
     }
 
-    pub(in crate::http) const fn with_private(mut self, report: Option<EngineData>) -> Self {
+    pub(in crate::http) const fn with_private(mut self, report: Option<PrivateData<'a>>) -> Self {
         self.engine_data = report;
         self
     }

@@ -4,7 +4,7 @@ use kvroute_core::TokenId;
 use serde::Serialize;
 
 use super::FINISH_REASON;
-use super::usage::{EngineData, StreamUsage, WholeUsage};
+use super::usage::{PrivateData, StreamUsage, WholeUsage};
 
 /// A whole response.
 #[derive(Debug, Serialize)]
@@ -21,7 +21,7 @@ pub(in crate::http) struct CompletionResponse<'a> {
     pub(in crate::http) ec_transfer_params: (),
     pub(in crate::http) metrics: (),
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::http) engine_data: Option<EngineData>,
+    pub(in crate::http) engine_data: Option<PrivateData<'a>>,
 }
 
 /// One answer of a whole response.
@@ -51,7 +51,7 @@ pub(in crate::http) struct CompletionChunk<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     system_fingerprint: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    engine_data: Option<EngineData>,
+    engine_data: Option<PrivateData<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -132,7 +132,7 @@ impl<'a> CompletionChunk<'a> {
         self
     }
 
-    pub(in crate::http) const fn with_private(mut self, report: Option<EngineData>) -> Self {
+    pub(in crate::http) const fn with_private(mut self, report: Option<PrivateData<'a>>) -> Self {
         self.engine_data = report;
         self
     }

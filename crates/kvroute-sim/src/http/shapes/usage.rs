@@ -1,5 +1,6 @@
 //! `usage`: complete in whole responses, without its nulls at the end of a stream; and in the words of the other APIs.
 
+use kvroute_core::TokenId;
 use serde::Serialize;
 
 use crate::misreport::ToldTokens;
@@ -84,6 +85,15 @@ pub(in crate::http) struct MessageUsage {
     cache_creation_input_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_read_input_tokens: Option<ToldTokens>,
+}
+
+/// What a chat or text says in private: a report, generated ids, or both.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(in crate::http) struct PrivateData<'a> {
+    #[serde(flatten)]
+    report: Option<EngineData>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_ids: Option<&'a [TokenId]>,
 }
 
 /// The private report.
@@ -183,6 +193,15 @@ impl MessageUsage {
             cache_creation_input_tokens: details.map(|_| 0),
             cache_read_input_tokens: read,
         }
+    }
+}
+
+// === impl PrivateData ===
+
+impl<'a> PrivateData<'a> {
+    /// `None` where there is nothing to say.
+    pub(in crate::http) fn new(report: Option<EngineData>, token_ids: Option<&'a [TokenId]>) -> Option<Self> {
+        (report.is_some() || token_ids.is_some()).then_some(Self { report, token_ids })
     }
 }
 

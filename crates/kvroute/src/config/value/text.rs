@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use kvroute_router::config::{CountMode, IndexSource, TokenizerSource};
+use kvroute_router::config::{CountMode, HistoryOutputs, IndexSource, TokenizerSource};
 
 use super::{SettingType, expected};
 
@@ -45,6 +45,19 @@ impl SettingType for IndexSource {
             Some("auto") => Ok(Self::Auto),
             Some("reported") => Ok(Self::Reported),
             Some("remembered") => Ok(Self::Remembered),
+            _ => Err(expected::<Self>()),
+        }
+    }
+}
+
+impl SettingType for HistoryOutputs {
+    const EXPECTED: &'static str = "\"auto\", \"off\" or \"ids\"";
+
+    fn read(value: &toml::Value) -> Result<Self, String> {
+        match value.as_str() {
+            Some("auto") => Ok(Self::Auto),
+            Some("off") => Ok(Self::Off),
+            Some("ids") => Ok(Self::Ids),
             _ => Err(expected::<Self>()),
         }
     }

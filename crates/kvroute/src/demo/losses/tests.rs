@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kvroute_core::{ModelName, Phase};
-use kvroute_metrics::{Metrics, MetricsOptions, PoolLabels};
+use kvroute_core::{Blocks, ModelName, Phase};
+use kvroute_metrics::{HistoryBounds, Metrics, MetricsOptions, PoolLabels};
 
 use super::*;
 use crate::demo::funnel::Funnel;
@@ -36,6 +36,7 @@ fn exported() -> BTreeSet<(&'static str, &'static str)> {
         shadows: &[],
         phases: &[Phase::Aggregated],
         counts_input: true,
+        history: Some(HistoryBounds { capacity: Blocks::new(1), bytes: 1 }),
     });
     pool.index_view_exists();
     let lost = Scrape::new(metrics.render()).funnel().lost;

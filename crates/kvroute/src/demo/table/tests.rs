@@ -21,6 +21,7 @@ fn outcome(policy: &str, reused: u64) -> Outcome {
         first_error: None,
         funnel: Funnel {
             input: Some(1_000_000),
+            history: None,
             anywhere: is_known.then_some(810_000),
             best_eligible: is_known.then_some(810_000),
             selected: is_known.then_some(800_000),
@@ -67,6 +68,21 @@ fn what_was_lost_stands_between_its_stages_with_its_time_and_what_cost_nothing_d
         ["F0", "not cached", "any worker", "F2", "lost: load", "F3", "last block", "beyond", "F4"].map(at);
     assert!(order.is_sorted(), "{table}");
     assert!(!table.contains("evicted") && !table.contains("unhealthy"), "{table}");
+}
+
+#[test]
+fn a_history_stands_between_what_is_new_and_what_was_lost() {
+    let mut run = outcome("kv", 700_000);
+    run.funnel.history = Some(900_000);
+    let loss = |stage, reason, tokens| Loss { stage, reason, tokens, seconds: None };
+    let before = [loss("new", "unseen", 100_000), loss("residency", "evicted", 90_100)];
+    run.funnel.lost.splice(..2, before);
+    run.funnel.surplus.push(("residency", 100));
+    let table = render(&[run]);
+    assert_eq!(cells(&table, "F1"), ["900,000"]);
+    let names = ["F0", "lost: unseen", "F1", "cached beyond", "lost: evicted", "any worker"];
+    assert!(names.map(|name| table.find(name).unwrap()).is_sorted(), "{table}");
+    assert!(!render(&[outcome("kv", 1)]).contains("F1"), "without a history there is no such row");
 }
 
 #[test]
