@@ -14,6 +14,7 @@ use kvroute_history::History;
 use serde_json::{Value, json};
 
 use crate::heap::HeapCount;
+use crate::index::figures::median;
 use crate::machine;
 use crate::random::Random;
 use contestant::Remember;
@@ -47,6 +48,26 @@ pub(crate) struct HistoryArgs {
     router: router::RouterArgs,
 }
 
+/// What is timed by itself.
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    LookUp,
+    /// So many threads complete.
+    Complete(Completions, usize, Quantity),
+}
+
+/// What asks for prompts that are resident.
+const ASKED: [Task; 3] = [
+    Task::LookUp,
+    Task::Complete(Completions::Duplicates, 1, Quantity::Duplicates),
+    Task::Complete(Completions::Duplicates, 2, Quantity::DuplicatesOnTwo),
+];
+
+const NEW: [Task; 2] = [
+    Task::Complete(Completions::AllNew, 1, Quantity::New),
+    Task::Complete(Completions::AllNew, 2, Quantity::NewOnTwo),
+];
+
 /// Both histories, full.
 #[derive(Debug)]
 struct Pair {
@@ -77,8 +98,12 @@ fn compared(args: &HistoryArgs) -> Result<Value> {
         fill.teach(&pair.own);
         fill.teach(&pair.other);
         agree(&pair, &fill)?;
-        for (report, prompts) in reports.iter_mut().zip(&fill.kept) {
-            measure(&pair, report, prompts, (args.samples, repetition), &mut random);
+        // What is all new comes last, since it pushes out what is looked up.
+        for tasks in [ASKED.as_slice(), NEW.as_slice()] {
+            for (report, prompts) in reports.iter_mut().zip(&fill.kept) {
+                let order = [repetition % 2, 1 - repetition % 2];
+                measure(&pair, (report, prompts), (tasks, order), args.samples, &mut random);
+            }
         }
     }
     print(args, &reports, &memory);
@@ -135,32 +160,37 @@ fn agree(pair: &Pair, fill: &Fill) -> Result<()> {
 /// One after the other, and another one first in every other repetition.
 fn measure(
     pair: &Pair,
-    report: &mut LengthReport,
-    prompts: &Prompts,
-    (samples, repetition): (usize, usize),
+    (report, prompts): (&mut LengthReport, &Prompts),
+    (tasks, order): (&[Task], [usize; 2]),
+    samples: usize,
     random: &mut Random,
 ) {
-    for contestant in [repetition % 2, 1 - repetition % 2] {
-        let latency = match contestant {
-            0 => measure::lookups(&pair.own, prompts),
-            _ => measure::lookups(&pair.other, prompts),
-        };
-        report.note(Quantity::LookupHalf, contestant, latency.half / 1000.0);
-        report.note(Quantity::LookupP99, contestant, latency.p99 / 1000.0);
-    }
-    for (what, quantities) in [
-        (Completions::Duplicates, [Quantity::Duplicates, Quantity::DuplicatesOnTwo]),
-        (Completions::AllNew, [Quantity::New, Quantity::NewOnTwo]),
-    ] {
-        for (threads, quantity) in [1, 2].into_iter().zip(quantities) {
-            for contestant in [repetition % 2, 1 - repetition % 2] {
-                let sampled = match contestant {
-                    0 => measure::completions(&pair.own, what, prompts, (threads, samples), random),
-                    _ => measure::completions(&pair.other, what, prompts, (threads, samples), random),
-                };
-                report.note(quantity, contestant, crate::index::figures::median(&sampled.rates));
-                report.note_samples(sampled.rates.len(), sampled.taken);
+    for &task in tasks {
+        for contestant in order {
+            match contestant {
+                0 => note(&pair.own, (report, contestant), (task, prompts, samples), random),
+                _ => note(&pair.other, (report, contestant), (task, prompts, samples), random),
             }
+        }
+    }
+}
+
+fn note(
+    history: &impl Remember,
+    (report, contestant): (&mut LengthReport, usize),
+    (task, prompts, samples): (Task, &Prompts, usize),
+    random: &mut Random,
+) {
+    match task {
+        Task::LookUp => {
+            let latency = measure::lookups(history, prompts);
+            report.note(Quantity::LookupHalf, contestant, latency.half / 1000.0);
+            report.note(Quantity::LookupP99, contestant, latency.p99 / 1000.0);
+        }
+        Task::Complete(what, threads, quantity) => {
+            let sampled = measure::completions(history, what, prompts, (threads, samples), random);
+            report.note(quantity, contestant, median(&sampled.rates));
+            report.note_samples(sampled.rates.len(), sampled.taken);
         }
     }
 }

@@ -77,7 +77,6 @@ impl Cluster {
             return Sharing { shared, domain, member: None };
         }
         let member = Some(shared.domains.add(Arc::clone(&domain), history));
-        shared.wake.notify_one();
         Sharing { shared, domain, member }
     }
 

@@ -3,13 +3,12 @@
 //! The client would reconnect by itself and keep what was published meanwhile. Here a connection that ends is given up with
 //! everything in it, so that nothing piles up while there is no server, and the next one begins with a clean slate.
 
-use std::fmt;
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 
-use async_nats::{Client, ConnectOptions, Event, Subscriber};
+use async_nats::{Client, ConnectOptions, Event, ServerError, Subscriber};
 use bytes::Bytes;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -54,6 +53,13 @@ pub(crate) struct Link {
     ended: CancellationToken,
 }
 
+/// Sends over a link.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkSender {
+    client: Client,
+    ended: CancellationToken,
+}
+
 /// Why there is no connection, or none any more.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LinkError {
@@ -79,14 +85,49 @@ pub(crate) fn inbox_of(origin: Origin) -> String {
 /// Whether the server's greeting asks for TLS. The client would give up on that in a way that cannot be handled.
 async fn wants_tls(server: &Server) -> Result<bool, LinkError> {
     let stream = TcpStream::connect((server.address.host(), server.address.port())).await?;
-    let mut reader = tokio::io::BufReader::new(stream.take(LONGEST_GREETING));
+    let mut reader = BufReader::new(stream.take(LONGEST_GREETING));
     let mut greeting = Vec::new();
-    tokio::io::AsyncBufReadExt::read_until(&mut reader, b'\n', &mut greeting).await?;
+    reader.read_until(b'\n', &mut greeting).await?;
     let greeting = String::from_utf8_lossy(&greeting);
     if !greeting.starts_with("INFO ") {
         return Err(LinkError::Client("what answers there is no NATS server".to_owned()));
     }
     Ok(greeting.contains("\"tls_required\":true"))
+}
+
+fn options(server: &Server, ended: CancellationToken, complain: mpsc::Sender<String>) -> ConnectOptions {
+    let options = match server.credentials.clone() {
+        Credentials::None => ConnectOptions::new(),
+        Credentials::Token(token) => ConnectOptions::with_token(token),
+        Credentials::Password { user, password } => ConnectOptions::with_user_and_password(user, password),
+    };
+    options
+        .name("kvroute")
+        .no_echo()
+        .max_reconnects(1)
+        .ignore_discovered_servers()
+        .reconnect_delay_callback(|_| Duration::ZERO)
+        .connection_timeout(CONNECT_TIMEOUT)
+        .ping_interval(PING_INTERVAL)
+        .client_capacity(SEND_CAPACITY)
+        .subscription_capacity(RECEIVE_CAPACITY)
+        .event_callback(move |event| {
+            match event {
+                Event::Disconnected | Event::Closed => ended.cancel(),
+                Event::ServerError(error) if is_refusal(&error) => drop(complain.try_send(error.to_string())),
+                _ => {}
+            }
+            std::future::ready(())
+        })
+}
+
+/// Other complaints of a server end the connection, which has a warning of its own.
+fn is_refusal(error: &ServerError) -> bool {
+    error.to_string().to_ascii_lowercase().contains("permissions violation")
+}
+
+fn client_error(error: impl fmt::Display) -> LinkError {
+    LinkError::Client(error.to_string())
 }
 
 // === impl Link ===
@@ -121,13 +162,6 @@ impl fmt::Debug for Link {
     }
 }
 
-/// Sends over a link.
-#[derive(Clone, Debug)]
-pub(crate) struct LinkSender {
-    client: Client,
-    ended: CancellationToken,
-}
-
 // === impl LinkSender ===
 
 impl LinkSender {
@@ -151,34 +185,4 @@ impl LinkSender {
         let room = self.client.max_payload().saturating_sub(BESIDE_HASHES) / 8;
         room.clamp(1, HASHES_PER_MESSAGE)
     }
-}
-
-fn options(server: &Server, ended: CancellationToken, complain: mpsc::Sender<String>) -> ConnectOptions {
-    let options = match server.credentials.clone() {
-        Credentials::None => ConnectOptions::new(),
-        Credentials::Token(token) => ConnectOptions::with_token(token),
-        Credentials::Password { user, password } => ConnectOptions::with_user_and_password(user, password),
-    };
-    options
-        .name("kvroute")
-        .no_echo()
-        .max_reconnects(1)
-        .ignore_discovered_servers()
-        .reconnect_delay_callback(|_| Duration::ZERO)
-        .connection_timeout(CONNECT_TIMEOUT)
-        .ping_interval(PING_INTERVAL)
-        .client_capacity(SEND_CAPACITY)
-        .subscription_capacity(RECEIVE_CAPACITY)
-        .event_callback(move |event| {
-            match event {
-                Event::Disconnected | Event::Closed => ended.cancel(),
-                Event::ServerError(error) => drop(complain.try_send(error.to_string())),
-                _ => {}
-            }
-            std::future::ready(())
-        })
-}
-
-fn client_error(error: impl fmt::Display) -> LinkError {
-    LinkError::Client(error.to_string())
 }

@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     pub(crate) outbox: Outbox,
     pub(crate) domains: Domains,
     pub(crate) peers: Mutex<Peers>,
-    /// A domain came, or something must be told soon.
+    /// Something must be told before the next beat.
     pub(crate) wake: Notify,
     health: Mutex<Health>,
     /// Messages of peers that did not come.

@@ -4,7 +4,7 @@
 //! recomputed here: XXH3-64 over the little-endian ids of a block, chained by XXH3-64 over (parent, content).
 //! Equal values mean equal prefixes up to 64-bit collisions; only equality has a meaning.
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
 use crate::{BlockSize, Blocks, Namespace, TokenId, Tokens};
 
@@ -58,8 +58,9 @@ impl BlockHash {
         if tokens.len() <= 64 {
             return Self(xxh3_64(little_endian(tokens, &mut buffer)));
         }
-        let mut buffer = vec![0u8; 4 * tokens.len()];
-        Self(xxh3_64(little_endian(tokens, &mut buffer)))
+        let mut hasher = Xxh3::new();
+        tokens.chunks(64).for_each(|part| hasher.update(little_endian(part, &mut buffer)));
+        Self(hasher.digest())
     }
 }
 

@@ -34,7 +34,6 @@ impl BodyScan {
         let text = std::str::from_utf8(&body).unwrap_or_default();
         let mut reader = PartReader::new(token_ids);
         let forward = match reader.read(text, &mut observations) {
-            Some(part) if part.is_private => Bytes::from_static(b"{}"),
             Some(part) if part.is_edited => {
                 let mut edited = Vec::with_capacity(text.len());
                 reader.write_edited(text, &mut edited);

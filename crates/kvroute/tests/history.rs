@@ -6,7 +6,6 @@
 mod history {
     mod asking;
     mod decides_nothing;
-    mod generated;
     mod lifecycle;
     mod outputs;
     mod restart;

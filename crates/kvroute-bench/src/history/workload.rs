@@ -43,6 +43,7 @@ impl Fill {
         self.prompts.iter().for_each(|prompt| history.complete(prompt));
     }
 
+    #[cfg(test)]
     pub(crate) fn blocks(&self) -> usize {
         self.prompts.iter().map(Vec::len).sum()
     }

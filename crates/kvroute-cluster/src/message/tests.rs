@@ -1,3 +1,4 @@
+use kvroute_core::{BlockSize, ModelName};
 use proptest::prelude::*;
 
 use super::*;
@@ -81,6 +82,13 @@ fn the_bytes_of_version_1_are_fixed() {
 }
 
 #[test]
+fn an_update_costs_eight_bytes_a_hash_and_little_else() {
+    let domain = Domain::of(&ModelName::new("qwen3-8b"), BlockSize::new(16).unwrap());
+    let size = |count| update(Origin::from_raw(2), 3, DomainRef::of(&domain), &hashes(&vec![1; count])).len();
+    assert_eq!((size(0), size(256)), (94, 94 + 8 * 256));
+}
+
+#[test]
 fn a_message_that_ends_early_or_late_is_refused() {
     for sample in samples() {
         for end in 0..sample.len() {
@@ -116,7 +124,8 @@ fn a_number_of_hashes_that_is_not_there_is_refused() {
 fn more_than_a_replica_sends_at_once_is_refused() {
     let domain = domain("m", 16);
     let most = vec![SequenceHash::from_raw(1); HASHES_PER_MESSAGE];
-    assert!(decode(&update(Origin::from_raw(2), 3, DomainRef::of(&domain), &most)).is_ok());
+    let largest = update(Origin::from_raw(2), 3, DomainRef::of(&domain), &most);
+    assert!(decode(&largest).is_ok() && largest.len() < 40 << 10, "{} bytes", largest.len());
     let more = vec![SequenceHash::from_raw(1); HASHES_PER_MESSAGE + 1];
     assert!(decode(&update(Origin::from_raw(2), 3, DomainRef::of(&domain), &more)).is_err());
 }

@@ -127,9 +127,11 @@ async fn a_replica_that_is_held_up_loses_updates_but_not_its_connection() {
     };
     outsider.next_broadcast(is_last).await;
     b.watch.release();
-    while b.watch.received(MessageResult::Lost) == 0 {
-        learned_again(&a, &b).await;
-    }
+    until("the next update shows the loss", || {
+        a.learn(&hashes(rand::random::<u32>().into(), 2));
+        b.watch.received(MessageResult::Lost) > 0
+    })
+    .await;
     recovered(&b).await;
     assert_eq!((a.watch.dropped(), b.watch.dropped()), (0, 0));
     assert_eq!(log::warnings(&server.name()), 0, "no connection was lost");
@@ -180,6 +182,51 @@ async fn a_flood_is_dropped_and_counted_and_what_comes_after_it_arrives() {
     learned_again(&a, &b).await;
     let arrived = b.watch.received(MessageResult::Ok) + b.watch.received(MessageResult::Lost);
     assert!(arrived + a.watch.dropped() >= 10_000, "each is sent or counted");
+}
+
+#[tokio::test]
+async fn what_waits_when_the_connection_ends_is_counted() {
+    if !server::is_there() {
+        return;
+    }
+    let server = Server::start().await;
+    let relay = Relay::to(server.port()).await;
+    let alone = Timing { announce: Duration::from_secs(3600), ..timing() };
+    let a = Replica::with(&relay.url(), alone, domain(), &[]);
+    a.until_on().await;
+    until("it has said that it is there", || a.watch.sent() > 0).await;
+    relay.stand_still();
+    let (before, many) = (a.watch.sent(), hashes(5, 4096));
+    for _ in 0..1_000 {
+        a.sharing.taught(&many);
+    }
+    until("the queue is full", || a.watch.dropped() > 0).await;
+    drop(relay);
+    until("every update is sent or counted", || a.watch.sent() - before + a.watch.dropped() == 1_000).await;
+    a.sharing.taught(&many);
+    assert_eq!(
+        a.watch.sent() - before + a.watch.dropped(),
+        1_001,
+        "without a connection it is dropped at once"
+    );
+}
+
+/// The client would reconnect by itself and say nothing.
+#[tokio::test]
+async fn a_connection_that_is_cut_is_noticed_although_the_server_is_there() {
+    if !server::is_there() {
+        return;
+    }
+    log::capture();
+    let server = Server::start().await;
+    let relay = Relay::to(server.port()).await;
+    let (a, b) = (Replica::with(&relay.url(), timing(), domain(), &[]), Replica::at(&server));
+    acquainted(&[&a, &b]).await;
+    relay.cut();
+    recovered(&a).await;
+    assert_eq!(log::warnings(relay.url().trim_start_matches("nats://")), 1);
+    learned_again(&a, &b).await;
+    learned_again(&b, &a).await;
 }
 
 #[tokio::test]

@@ -33,6 +33,20 @@ async fn replicas_that_join_at_once_get_what_the_fullest_knows() {
 }
 
 #[tokio::test]
+async fn a_replica_that_joins_is_answered_at_once() {
+    if !server::is_there() {
+        return;
+    }
+    let (server, known) = (Server::start().await, hashes(1, MANY));
+    let seldom = Timing { announce: Duration::from_secs(3600), ..timing() };
+    let a = Replica::with(&server.url(), seldom.clone(), domain(), &known);
+    a.until_on().await;
+    until("it has said that it is there", || a.watch.sent() > 0).await;
+    let b = Replica::with(&server.url(), seldom, domain(), &[]);
+    b.until_it_knows(&known).await;
+}
+
+#[tokio::test]
 async fn a_replica_joins_for_each_history_when_it_is_shared() {
     if !server::is_there() {
         return;
@@ -197,11 +211,9 @@ async fn a_replica_that_was_away_for_long_asks_for_what_it_missed() {
     }
     let mut server = Server::start().await;
     let away = Timing { away: Duration::from_millis(1), ..timing() };
-    let (a, b) = (Replica::with(&server.url(), away, domain(), &[]), Replica::at(&server));
-    acquainted(&[&a, &b]).await;
-    // Let both have joined: nobody has anything to give yet.
-    a.learn(&hashes(1, 3));
-    b.until_it_knows(&hashes(1, 3)).await;
+    let b = Replica::knowing(&server, &hashes(1, 3));
+    let a = Replica::with(&server.url(), away, domain(), &[]);
+    a.until_it_knows(&hashes(1, 3)).await;
     server.kill();
     b.until_degraded().await;
     b.learn(&hashes(2, MANY));

@@ -1,17 +1,19 @@
-//! Something between a replica and its server that can stand still, as a network does.
+//! Something between a replica and its server that can stand still and break, as a network does.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 /// Passes bytes both ways unless it stands still.
 pub(crate) struct Relay {
     port: u16,
     flows: watch::Sender<bool>,
+    cut: Arc<Notify>,
     _tasks: JoinSet<()>,
 }
 
@@ -21,9 +23,9 @@ impl Relay {
     pub(crate) async fn to(server: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let (port, (flows, flowing)) = (listener.local_addr().unwrap().port(), watch::channel(true));
-        let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, server, flowing));
-        Self { port, flows, _tasks: tasks }
+        let (mut tasks, cut) = (JoinSet::new(), Arc::<Notify>::default());
+        tasks.spawn(accept(listener, server, flowing, Arc::clone(&cut)));
+        Self { port, flows, cut, _tasks: tasks }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -37,11 +39,23 @@ impl Relay {
     pub(crate) fn flow(&self) {
         self.flows.send_replace(true);
     }
+
+    /// Ends every connection; new ones are taken.
+    pub(crate) fn cut(&self) {
+        self.cut.notify_one();
+    }
 }
 
-async fn accept(listener: TcpListener, server: u16, flowing: watch::Receiver<bool>) {
+async fn accept(listener: TcpListener, server: u16, flowing: watch::Receiver<bool>, cut: Arc<Notify>) {
     let mut connections = JoinSet::new();
-    while let Ok((client, _)) = listener.accept().await {
+    loop {
+        let client = tokio::select! {
+            Ok((client, _)) = listener.accept() => client,
+            () = cut.notified() => {
+                connections.abort_all();
+                continue;
+            }
+        };
         let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await else { continue };
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
         connections.spawn(pass(from_client, to_server, flowing.clone()));

@@ -83,6 +83,30 @@ fn refusals() -> Vec<log::Entry> {
     log::with("refuses").into_iter().filter(log::Entry::is_warning).collect()
 }
 
+/// As docs/replicas.md has them.
+#[tokio::test]
+async fn the_documented_permissions_are_enough() {
+    if !server::is_there() {
+        return;
+    }
+    let subjects = "[\"cache-history-v1\", \"cache-history-v1.snapshot.*\"]";
+    let rights = format!("permissions: {{ publish: {subjects}, subscribe: {subjects} }}");
+    let server =
+        Server::with(&format!("authorization {{ users: [ {{ user: router, password: pw, {rights} }} ] }}"))
+            .await;
+    let url = format!("nats://router:pw@{}", server.name());
+    let a = Replica::with(&url, timing(), domain(), &hashes(1, 3));
+    a.until_on().await;
+    let b = Replica::with(&url, timing(), domain(), &[]);
+    acquainted(&[&a, &b]).await;
+    b.until_it_knows(&hashes(1, 3)).await;
+    a.learn(&hashes(2, 3));
+    b.until_it_knows(&hashes(2, 3)).await;
+    a.cluster.stop().await;
+    b.until_peers(0).await;
+    assert_eq!(b.watch.states(), [SharingState::Degraded, SharingState::On], "a refusal degrades");
+}
+
 #[tokio::test]
 async fn a_server_that_wants_tls_is_named_and_tried_again() {
     log::capture();

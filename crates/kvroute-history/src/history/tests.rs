@@ -180,6 +180,15 @@ fn zero_is_a_hash_like_any_other() {
 }
 
 #[test]
+fn a_run_ends_where_the_queue_ends_whatever_stood_there_before() {
+    let history = history(1, 4, 1);
+    history.teach(&hashes(&[1, 2, 3, 4]));
+    history.clear();
+    history.teach(&hashes(&[1, 2]));
+    assert_eq!(history.known_prefix(&hashes(&[1, 2, 3, 4])).get(), 2);
+}
+
+#[test]
 fn a_duplicate_does_not_grow_younger() {
     let history = History::new(0, 1);
     history.teach(&hashes(&(0..10).collect::<Vec<_>>()));

@@ -19,7 +19,7 @@ pub(crate) const HISTORY_CACHED: Row = Row {
     help: "Tokens in leading blocks that some request has computed before: a ceiling of what any cache could have saved, \
            not what is cached; summed over all pools with a history",
     population: "attempts of phases aggregated and prefill that were counted exactly, with an index view, in pools with a \
-                 history; the very attempts of dynamo_component_router_cache_loss_observation_input_tokens_total",
+                 history: those of the observed input",
     moves: "at selection, before the attempt's own blocks are learned; an entry says that a block was computed, whatever \
             became of it: eviction in an engine, a flush and a lost worker never remove one",
     zero: "0: nothing that came in was known; absent: no pool has a history",
@@ -36,8 +36,8 @@ pub(crate) const HISTORY_CACHED_BY_MODEL: Row = Row {
     buckets: &[],
     unit: "tokens",
     help: "Tokens in leading blocks that some request has computed before, cached or not, by phase and model",
-    population: "as dynamo_component_router_kv_history_cached_prefix_tokens_total; while the history stays on these are the \
-                 attempts of kvroute_router_ledger_input_tokens_total",
+    population: "the observed attempts; of a pool that has a history these are the attempts of \
+                 kvroute_router_ledger_input_tokens_total",
     moves: "at selection, together with the losses; absent while no index view exists",
     zero: "0: nothing that came in was known; absent: the pool has no history, or no rank of it has an index source",
     act: "far above kvroute_router_best_cached_prefix_tokens_total: caches lose what comes again; the lost tokens of stage \
@@ -52,7 +52,7 @@ pub(crate) const HISTORY_OBSERVED_INPUT: Row = Row {
     buckets: &[],
     unit: "tokens",
     help: "Input tokens of the attempts that a history was asked about",
-    population: "the very attempts of dynamo_component_router_kv_history_cached_prefix_tokens_total, of all pools",
+    population: "the very attempts of the history-cached tokens, of all pools with a history",
     moves: "at selection, together with the history-cached tokens",
     zero: "0: no history was asked yet; absent: no pool has a history",
     act: "the base of the history-cached share",
@@ -66,7 +66,7 @@ pub(crate) const HISTORY_OBSERVATIONS: Row = Row {
     buckets: &[],
     unit: "attempts",
     help: "Attempts that a history was asked about, by whether it learned them; exactly one result an attempt",
-    population: "the attempts of dynamo_component_router_cache_loss_observation_input_tokens_total that are over",
+    population: "the attempts of the observed input, as far as they are over",
     moves: "when the attempt is closed",
     zero: "0: none ended so; both results exist with the first pool that has a history; absent: no pool has one",
     act: "incomplete: the attempt failed, its client left, or one of its choices failed; what it computed is not known to \
@@ -112,7 +112,7 @@ pub(crate) const HISTORY_ESTIMATED_BYTES: Row = Row {
     population: "all pools with a history",
     moves: "refreshed every few seconds",
     zero: "0: nothing is allocated yet; absent: no pool has a history",
-    act: "never above dynamo_component_router_cache_loss_history_capacity_bytes",
+    act: "never above the capacity in bytes",
     differs: "what is allocated, not an estimate",
 };
 

@@ -35,6 +35,11 @@ fn a_text_that_names_a_family_names_one_that_exists() {
             let families = words.filter(|word| word.starts_with("kvroute_") || word.starts_with("dynamo_"));
             for family in families {
                 assert!(names.contains(family), "{} names {family}", row.name);
+                assert!(
+                    !family.starts_with("dynamo_"),
+                    "{} names {family}, which has other prefixes",
+                    row.name
+                );
             }
         }
     }

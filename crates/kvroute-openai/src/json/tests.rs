@@ -183,6 +183,15 @@ fn errors_name_the_place() {
 }
 
 #[test]
+fn plain_numbers_have_no_leading_zeros() {
+    for (text, is_plain) in
+        [("[0]", true), ("[00]", false), ("[07]", false), ("[10,01]", false), ("[]", true)]
+    {
+        assert_eq!(JsonReader::new(text).plain_numbers(|_| ()), is_plain, "{text}");
+    }
+}
+
+#[test]
 fn nesting_is_bounded() {
     let mut inside = JsonReader { text: "[1]", at: 0, depth: JsonReader::MAX_DEPTH };
     assert!(!inside.plain_numbers(|_| ()), "as deep as any other list may be");

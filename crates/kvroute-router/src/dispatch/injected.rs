@@ -101,3 +101,6 @@ fn is_refused(answer: &Answer) -> bool {
     let (Answer::Stream(head, _) | Answer::Whole(head, _)) = answer;
     matches!(head.status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
 }
+
+#[cfg(test)]
+mod tests;

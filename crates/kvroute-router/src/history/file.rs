@@ -51,9 +51,7 @@ impl HistoryFile {
             waiting: Mutex::default(),
         };
         match file.read(|_| None) {
-            Ok(sections) => {
-                *file.waiting.lock() = sections.into_iter().map(|section| section.domain).collect()
-            }
+            Ok(sections) => file.waiting.lock().extend(sections.into_iter().map(|section| section.domain)),
             Err(why) => file.refuse(&why),
         }
         Ok(file)

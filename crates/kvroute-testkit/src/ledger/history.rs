@@ -39,9 +39,12 @@ pub(super) fn check(scrape: &Exposition, findings: &mut Findings) {
 /// All of it is registered with the first pool that has a history, and none of it before.
 fn check_existence(scrape: &Exposition, findings: &mut Findings) {
     let levels = BOUNDED.iter().flat_map(|(held, bound)| [level(held), level(bound)]);
-    let names = [OBSERVED_INPUT, OBSERVATIONS, SHARING].map(str::to_owned);
+    let names = [OBSERVED_INPUT, OBSERVATIONS, SHARING]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([level("represented_tokens")]);
     let exists = |name: &str| scrape.sum(name, &[]).is_some();
-    for name in names.into_iter().chain(levels) {
+    for name in names.chain(levels) {
         findings.holds(exists(&name) == exists(F1), || format!("{name} without {F1}, or the reverse"));
     }
     findings.holds(!exists(BY_MODEL) || exists(F1), || format!("{BY_MODEL} without {F1}"));

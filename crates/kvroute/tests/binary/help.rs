@@ -53,7 +53,7 @@ fn wrong_usage_ends_with_2_and_names_what_is_wrong() {
         (vec!["explain", "-"], "the request is not JSON"),
         (vec!["metrics", "--format", "yaml"], "table, markdown, json, python, grafana, prometheus"),
         (vec!["metrics", "--prefix", "9lives"], "use letters, digits and _"),
-        (vec!["metrics", "--format", "grafana", "--dashboard", "funel"], "funnel, workers, traffic"),
+        (vec!["metrics", "--format", "grafana", "--dashboard", "funel"], "funnel, history, workers, traffic"),
         (vec!["metrics", "--dashboard", "funnel"], "--dashboard needs --format grafana"),
         (vec!["completions", "klingon"], "klingon"),
         (vec!["check", "x", "--log", "=="], "--log"),

@@ -25,7 +25,7 @@ fn every_format_prints_what_is_committed() {
         let printed = stdout(&["metrics", "--format", format]);
         assert!(printed == committed(path), "{path} is stale: run `cargo xtask bless`");
     }
-    for dashboard in ["funnel", "workers", "traffic"] {
+    for dashboard in ["funnel", "history", "workers", "traffic"] {
         let printed = stdout(&["metrics", "--format", "grafana", "--dashboard", dashboard]);
         let path = format!("deploy/grafana/{dashboard}.json");
         assert!(printed == committed(&path), "{path} is stale: run `cargo xtask bless`");
@@ -69,7 +69,7 @@ fn the_json_has_every_field_of_every_row() {
 fn without_a_name_all_dashboards_are_printed_by_name() {
     let dashboards = json(&["metrics", "--format", "grafana"]);
     let names: Vec<_> = dashboards.as_object().unwrap().keys().collect();
-    assert_eq!(names, ["funnel", "workers", "traffic"]);
+    assert_eq!(names, ["funnel", "history", "workers", "traffic"]);
     assert_eq!(dashboards["funnel"], json(&["metrics", "--format", "grafana", "--dashboard", "funnel"]));
 }
 

@@ -158,3 +158,33 @@ async fn where_no_index_is_asked_there_is_no_history_and_the_start_says_so() {
     assert_eq!(told.len(), 1, "{told:?}");
     fleet.stop().await;
 }
+
+/// One choice of two stopped as it should; the answer of the other one was none.
+async fn one_of_two_fails(other: Value) {
+    let mut choices = vec![json!({"index": 0, "text": "x", "finish_reason": "stop"})];
+    choices.extend(Some(other).filter(|other| !other.is_null()));
+    let answer =
+        json!({"id": "x", "choices": choices, "usage": {"prompt_tokens": 64, "completion_tokens": 2}});
+    let worker = PlainWorker::start("sim", PlainAnswer::Body(answer)).await;
+    let fleet = Fleet::start_with(Vec::new(), |_| {
+        let mut config = server_config(&[worker.url()], "kv");
+        with_history(&mut config.router.pools[0]);
+        config
+    })
+    .await;
+    fleet.client.until(&fleet.data("/ready"), |answer| answer.status == 200).await;
+    let mut request = body(&prompt(1, 4 * BLOCK));
+    request["n"] = 2.into();
+    send(&fleet, &request).await;
+    let expected = Observed { complete: 0, incomplete: 1, input: 4 * BLOCK, history: 0 };
+    assert_eq!(observed(&fleet).await, expected);
+    assert_eq!(entries(&fleet).await, 0);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_choice_that_fails_after_another_one_stopped_keeps_the_whole_request_from_being_learned() {
+    one_of_two_fails(json!({"index": 1, "text": "x", "finish_reason": "abort"})).await;
+    one_of_two_fails(json!({"index": 1, "text": "x", "finish_reason": null})).await;
+    one_of_two_fails(Value::Null).await;
+}

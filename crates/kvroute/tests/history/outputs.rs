@@ -5,7 +5,7 @@ use kvroute_sim::{Faults, SimConfig};
 use kvroute_testkit::{CapturedLog, Fleet};
 use serde_json::{Value, json};
 
-use super::asking::{BLOCK, COMPLETIONS, ask, engine, fleet, observed, prompt, send};
+use super::asking::{BLOCK, COMPLETIONS, ask, engine, entries, fleet, observed, prompt, send};
 
 const CHAT: &str = "/v1/chat/completions";
 const INPUT: u64 = 2 * BLOCK + 5;
@@ -71,9 +71,12 @@ async fn every_choice_of_every_prompt_is_followed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_outputs_only_the_prompt_is_known_and_nobody_is_asked() {
     let fleet = fleet(vec![engine()], "kv", |pool| pool.history.outputs = HistoryOutputs::Off).await;
-    let body = generation(true);
+    let mut body = generation(true);
     send(&fleet, &body).await;
     assert_eq!(untracked(&fleet).await, OUTPUT);
+    body["return_token_ids"] = true.into();
+    assert!(send(&fleet, &body).await.text().contains("\"token_ids\":["), "its client asked");
+    assert_eq!(untracked(&fleet).await, 2 * OUTPUT, "and nobody else looks");
     assert_eq!(known_of_next_turn(&fleet, &body).await, INPUT / BLOCK * BLOCK);
     fleet.stop().await;
 }
@@ -168,4 +171,32 @@ async fn fleet_of_ids(body: &Value) -> Vec<u32> {
     let ids = generated(&fleet, body).await;
     fleet.stop().await;
     ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_ends_on_a_block_boundary_lacks_the_token_that_would_complete_it() {
+    let fleet = fleet(vec![engine()], "kv", |_| {}).await;
+    let mut request = generation(false);
+    (request["prompt"], request["max_tokens"]) = (json!(prompt(1, 2 * BLOCK)), BLOCK.into());
+    send(&fleet, &request).await;
+    observed(&fleet).await;
+    assert_eq!(entries(&fleet).await, 2);
+    request["max_tokens"] = (BLOCK + 1).into();
+    send(&fleet, &request).await;
+    observed(&fleet).await;
+    assert_eq!(entries(&fleet).await, 3);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_asked_gets_its_ids() {
+    let fleet = fleet(vec![engine()], "kv", |_| {}).await;
+    let mut request = generation(false);
+    request["return_token_ids"] = true.into();
+    let answer = send(&fleet, &request).await.json();
+    assert_eq!(answer["choices"][0]["token_ids"].as_array().unwrap().len() as u64, OUTPUT);
+    assert_eq!(answer["choices"][0]["prompt_token_ids"].as_array().unwrap().len() as u64, INPUT);
+    observed(&fleet).await;
+    assert_eq!(entries(&fleet).await, COMPUTED / BLOCK);
+    fleet.stop().await;
 }

@@ -78,6 +78,8 @@ impl CellReport {
 
     fn as_json(&self) -> Value {
         let Cell { workers, traffic, blocks, concurrency } = self.cell;
+        let rates = [0, 1].map(|router| self.median_of(|pair| pair[router].a_second()));
+        let work = [0, 1].map(|router| self.median_of(|pair| pair[router].micros_each()));
         json!({
             "workers": workers,
             "traffic": traffic.name(),
@@ -85,8 +87,8 @@ impl CellReport {
             "concurrency": concurrency,
             "ratios": self.ratios(),
             "work_ratios": self.work_ratios(),
-            "requests_a_second": [0, 1].map(|router| self.median_of(|pair| pair[router].a_second())),
-            "cpu_us": [0, 1].map(|router| self.median_of(|pair| pair[router].micros_each())),
+            "requests_a_second": rates,
+            "cpu_us": work,
         })
     }
 }

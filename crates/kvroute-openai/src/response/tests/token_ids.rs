@@ -35,6 +35,7 @@ fn ids_stand_between_the_text_and_the_end_of_their_choice() {
         (r#"{"choices":[{"index":0,"text":"a"}],"prompt_token_ids":[5]}"#, &["0: text"]),
         (r#"{"choices":[{"index":0,"text":"","token_ids":[]}]}"#, &["0: []"]),
         (r#"{"choices":[{"index":0,"tok\u0065n_ids":[9]}]}"#, &["0: [9]"]),
+        (r#"{"choices":[{"index":0,"token_ids":[7 , 8 ]}]}"#, &["0: [7, 8]"]),
         (r#"{"choices":[{"index":0,"token_ids":[9],"token_ids":[8, 7]}]}"#, &["0: [8, 7]"]),
     ] {
         assert_eq!(said(text), expected, "{text}");
@@ -49,6 +50,9 @@ fn a_list_with_one_odd_id_is_no_list() {
         let behind = format!(r#"{{"choices":[{{"token_ids":[5,{odd}]}},{{"index":1,"token_ids":[6]}}]}}"#);
         assert_eq!(said(&behind), ["0: unreadable", "1: [6]"], "{behind}");
     }
+    let mut reader = PartReader::new(TokenIds::Read);
+    reader.read(r#"{"choices":[{"token_ids":[5 ,6,-1]}]}"#, &mut Vec::new()).unwrap();
+    assert_eq!(reader.token_ids(), [0; 0], "what was read of it is forgotten");
     for odd in ["1", "\"5,6\"", "{}", "true"] {
         assert_eq!(said(&format!(r#"{{"choices":[{{"token_ids":{odd}}}]}}"#)), ["0: unreadable"], "{odd}");
     }
