@@ -16,7 +16,7 @@ const MOST_PEERS: usize = 1024;
 const MOST_OFFERS: usize = 256;
 
 /// A gap is told as at most so many lost messages: its size is the sender's word.
-const LARGEST_GAP: u64 = 1 << 20;
+const LARGEST_GAP: u64 = 1 << 12;
 
 /// All peers, by the replica's process.
 #[derive(Debug)]

@@ -48,12 +48,12 @@ impl Ages {
         self.marks.push(mark);
     }
 
+    /// The last one goes as well: another one is about to come.
     fn thin_out(&mut self) {
-        let last = self.marks.len() - 1;
-        let mut index = 0;
+        let mut is_kept = false;
         self.marks.retain(|_| {
-            index += 1;
-            index % 2 == 1 || index > last
+            is_kept = !is_kept;
+            is_kept
         });
     }
 

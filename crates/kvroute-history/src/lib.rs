@@ -25,5 +25,5 @@ pub use ages::{AgeMark, Ages};
 pub use domain::Domain;
 pub use export::ExportCursor;
 pub use history::History;
-pub use snapshot::{Restored, Section, SnapshotError, read_snapshot, write_snapshot};
+pub use snapshot::{Restored, Section, SnapshotError, read_snapshot, read_snapshot_while, write_snapshot};
 pub use tail::OutputTail;

@@ -21,13 +21,13 @@ pub(crate) struct Queue {
     hashes: Cells,
     capacity: u64,
     ends: Ends,
+    turn: Turn,
 }
 
 /// A cache line of its own: every lookup reads it, every insertion writes it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Ends {
-    turn: Turn,
     /// The number of the oldest resident hash.
     oldest: AtomicU64,
     /// The number of the next insertion.
@@ -63,7 +63,12 @@ pub(crate) struct Writer<'a> {
 
 impl Queue {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { hashes: Cells::new(Self::lines(capacity)), capacity: capacity as u64, ends: Ends::default() }
+        Self {
+            hashes: Cells::new(Self::lines(capacity)),
+            capacity: capacity as u64,
+            ends: Ends::default(),
+            turn: Turn::default(),
+        }
     }
 
     /// Cache lines of so many hashes.
@@ -77,7 +82,7 @@ impl Queue {
 
     /// Waits until nobody else writes.
     pub(crate) fn writer(&self) -> Writer<'_> {
-        let turn = self.ends.turn.take();
+        let turn = self.turn.take();
         let view = self.view();
         Writer { queue: self, view, oldest_place: view.oldest % self.capacity, _turn: turn }
     }
@@ -159,7 +164,7 @@ impl Queue {
         if place + 1 == self.capacity { 0 } else { place + 1 }
     }
 
-    /// The hashes that go when so many new ones come; without a turn, a guess.
+    /// The hashes that go when so many new ones come.
     pub(crate) fn first_to_go(&self, new: usize) -> impl Iterator<Item = SequenceHash> {
         let view = self.view();
         let going = (view.len() + new as u64).saturating_sub(self.capacity);

@@ -25,7 +25,7 @@ use kvroute_core::Blocks;
 
 use crate::{AgeMark, Domain, History};
 
-pub use read::read_snapshot;
+pub use read::{read_snapshot, read_snapshot_while};
 pub use write::write_snapshot;
 
 /// How every snapshot begins.
@@ -79,6 +79,9 @@ pub enum SnapshotError {
     /// It could not be read.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
+    /// It was not wanted any more. A part of it was taught.
+    #[error("not read to its end: it is not wanted any more")]
+    Stopped,
     /// The file is of another kind, or empty.
     #[error("not a kvroute history snapshot")]
     NotASnapshot,

@@ -9,6 +9,7 @@ mod lesson;
 mod sharing;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -17,13 +18,21 @@ use kvroute_core::{BlockSize, HashedPrompts, ModelName, SequenceHash, Tokens};
 use kvroute_history::{AgeMark, Ages, Domain, History};
 use kvroute_metrics::{HistoryLevels, HistoryMetrics};
 use parking_lot::Mutex;
-use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::file::HistoryFile;
 pub(crate) use self::lesson::Lesson;
 pub(crate) use self::sharing::SharingTeller;
+
+/// How long a worker that joins waits for what was kept over a restart. A history decides nothing, so it must not keep
+/// anybody from serving.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the smallest block must have been another one: engines restart, and with the only one that has blocks of this
+/// size everything would be forgotten.
+const SIZE_SETTLES_AFTER: Duration = Duration::from_secs(600);
 
 /// Over how long the present rate of new blocks is taken.
 const RATE_WINDOW: Duration = Duration::from_secs(300);
@@ -37,6 +46,9 @@ pub(crate) struct PoolHistory {
     /// `None` until the pool's block size is known.
     era: ArcSwapOption<Era>,
     beginning: Mutex<()>,
+    joining: tokio::sync::Mutex<()>,
+    /// Since when the smallest block of the fleet is another one.
+    differs_since: Mutex<Option<Instant>>,
     ages: Mutex<Ages>,
     metrics: Arc<HistoryMetrics>,
     started: Instant,
@@ -48,8 +60,8 @@ struct Era {
     size: BlockSize,
     /// `None` where nothing is shared.
     sharing: Option<Sharing>,
-    /// What was kept over a restart has been taken back.
-    restored: OnceCell<()>,
+    /// Somebody takes back what was kept over a restart, or has done so.
+    is_restored: AtomicBool,
 }
 
 /// What of a request was ever computed.
@@ -86,7 +98,9 @@ impl PoolHistory {
             set: Arc::new(set),
             cluster,
             era: ArcSwapOption::empty(),
-            beginning: Mutex::new(()),
+            beginning: Mutex::default(),
+            joining: tokio::sync::Mutex::default(),
+            differs_since: Mutex::default(),
             ages: Mutex::default(),
             metrics,
             started: Instant::now(),
@@ -95,11 +109,12 @@ impl PoolHistory {
         history
     }
 
-    /// What of these prompts was ever computed; `None` where they were not hashed.
+    /// What of these prompts was ever computed; `None` where they were not hashed by [its block size](Self::size).
     pub(crate) fn look_up(&self, hashed: &HashedPrompts) -> Option<Known> {
-        let (size, prompts) = hashed.by_size().min_by_key(|(size, _)| size.get())?;
-        if self.size() != Some(size) {
-            self.begin(size);
+        let size = self.size()?;
+        let prompts = hashed.of_size(size);
+        if prompts.is_empty() {
+            return None;
         }
         let known = |hashes: &[SequenceHash]| size.tokens(self.set.known_prefix(hashes));
         let of_prompts: Vec<_> = prompts.iter().map(|prompt| known(prompt.hashes())).collect();
@@ -125,24 +140,61 @@ impl PoolHistory {
         self.metrics.untracked(tokens);
     }
 
-    /// Makes it ready for requests to a pool whose smallest block has this size: what `file` kept of it is there.
-    pub(crate) async fn get_ready(self: &Arc<Self>, size: BlockSize, file: Option<&Arc<HistoryFile>>) {
-        self.begin(size);
+    /// A worker with blocks of this size is about to join: what `file` kept is there, or on its way if that takes long.
+    pub(crate) async fn get_ready(
+        self: &Arc<Self>,
+        size: BlockSize,
+        file: Option<&Arc<HistoryFile>>,
+        stop: &CancellationToken,
+    ) {
+        let _one_at_a_time = self.joining.lock().await;
+        if self.size().is_none_or(|smallest| size < smallest) {
+            self.begin(size);
+        }
         let (Some(file), Some(era)) = (file, self.era.load_full()) else { return };
-        let (history, file, domain) = (Arc::clone(self), Arc::clone(file), Domain::of(&self.model, era.size));
-        let restore = move || {
-            if let Some(ages) = file.restore(&domain, &history.set, history.started.elapsed()) {
-                *history.ages.lock() = ages;
-            }
+        if era.is_restored.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (history, file, stop) = (Arc::clone(self), Arc::clone(file), stop.clone());
+        let restoring = spawn_blocking(move || history.restore(&era, &file, &stop));
+        match timeout(PATIENCE, restoring).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(model = %self.model, %error, "history snapshot was not read"),
+            Err(_elapsed) => tracing::warn!(
+                model = %self.model, waited = ?PATIENCE,
+                "history snapshot takes long to read: the worker joins meanwhile, and F1 is too low until it is read"
+            ),
+        }
+    }
+
+    /// Takes back what a file kept, as long as that is of use. Blocks.
+    fn restore(&self, era: &Arc<Era>, file: &HistoryFile, stop: &CancellationToken) {
+        let is_current = || self.era.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, era));
+        let is_wanted = || is_current() && !stop.is_cancelled();
+        let domain = Domain::of(&self.model, era.size);
+        let ages = file.restore(&domain, &self.set, self.started.elapsed(), is_wanted);
+        if let Some(ages) = ages.filter(|_| is_current()) {
+            *self.ages.lock() = ages;
+            self.show();
+        }
+    }
+
+    /// The fleet's smallest block has this size now; `None` while there is no fleet. Another size than before counts once it
+    /// has lasted.
+    pub(crate) fn settle(&self, smallest: Option<BlockSize>) {
+        let mut since = self.differs_since.lock();
+        let Some(size) = smallest.filter(|size| self.size().is_some_and(|known| known != *size)) else {
+            *since = None;
+            return;
         };
-        let restored = era.restored.get_or_try_init(|| spawn_blocking(restore)).await;
-        if let Err(error) = restored {
-            tracing::warn!(model = %self.model, %error, "the history snapshot was not read");
+        if since.get_or_insert_with(Instant::now).elapsed() >= SIZE_SETTLES_AFTER {
+            *since = None;
+            self.begin(size);
         }
     }
 
     /// The pool's smallest block has this size from now on. Blocks of another size are of no use to anybody any more.
-    pub(crate) fn begin(&self, size: BlockSize) {
+    fn begin(&self, size: BlockSize) {
         let _one_at_a_time = self.beginning.lock();
         let before = self.size();
         if before == Some(size) {
@@ -160,7 +212,7 @@ impl PoolHistory {
         }
         let domain = Domain::of(&self.model, size);
         let sharing = self.cluster.as_ref().map(|cluster| cluster.share(domain, Arc::clone(&self.set)));
-        self.era.store(Some(Arc::new(Era { size, sharing, restored: OnceCell::new() })));
+        self.era.store(Some(Arc::new(Era { size, sharing, is_restored: AtomicBool::new(false) })));
     }
 
     /// What its hashes mean; `None` until the block size is known.
@@ -189,7 +241,8 @@ impl PoolHistory {
         Reach { levels, at_present_rate }
     }
 
-    fn size(&self) -> Option<BlockSize> {
+    /// The block size that it knows prompts by; `None` before the first worker.
+    pub(crate) fn size(&self) -> Option<BlockSize> {
         self.era.load().as_ref().map(|era| era.size)
     }
 

@@ -29,6 +29,7 @@ async fn keep_up(pool: Weak<Pool>) {
 async fn show(pool: &Arc<Pool>) {
     pool.desk().show(&pool.fleet().ranks);
     if let Some(history) = pool.history() {
+        history.settle(pool.fleet().block_sizes().into_iter().min());
         history.show();
     }
     tokio::select! {

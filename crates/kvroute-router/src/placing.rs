@@ -240,7 +240,8 @@ impl Pool {
             return None;
         }
         let namespace = self.namespace(asked.request, adapter);
-        let hashed = HashedPrompts::new(prompts, &fleet.block_sizes(), namespace, || timer.blocks_hashed());
+        let hashed =
+            HashedPrompts::new(prompts, &self.block_sizes(fleet), namespace, || timer.blocks_hashed());
         timer.sequences_hashed();
         Some(hashed)
     }

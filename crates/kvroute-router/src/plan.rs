@@ -107,9 +107,25 @@ fn open_history(pool: &PoolConfig) -> Result<Option<Arc<HistoryFile>>, RouterErr
         );
         return Ok(None);
     }
+    if let Some(file) = pool.history.snapshot.as_deref().filter(|_| !pool.history.enabled) {
+        let file = file.display();
+        tracing::warn!(%file, "pool.history.snapshot is of no use without pool.history.enabled = true");
+    }
+    if pool.history.enabled {
+        check_grantable(pool.history.bytes)?;
+    }
     let path = pool.history.snapshot.as_deref().filter(|_| pool.history.enabled);
-    let open = |path: &Path| HistoryFile::open(path, pool).map(Arc::new);
+    let open = |path: &Path| HistoryFile::open(path).map(Arc::new);
     path.map(open).transpose()
+}
+
+/// A history takes all its memory at once, and a system that does not grant it ends the process without a name.
+fn check_grantable(bytes: usize) -> Result<(), RouterError> {
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_refusal| {
+        RouterError::Contradiction(format!(
+            "pool.history.bytes is {bytes}, which this system does not grant; lower it, or raise the limit of memory"
+        ))
+    })
 }
 
 fn check(pool: &PoolConfig) -> Result<(), RouterError> {
@@ -166,4 +182,19 @@ fn load_tokenizer(pool: &PoolConfig) -> Result<Option<Arc<PromptTokenizer>>, Rou
         );
     }
     Ok(Some(Arc::new(tokenizer)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_nobody_has_was_a_panic_without_a_name() {
+        let mut pool = PoolConfig::of_workers(vec![WorkerConfig::at("http://a:1")]);
+        (pool.history.enabled, pool.history.bytes) = (true, usize::MAX / 2);
+        let error = PoolPlan::new(pool.clone()).unwrap_err().to_string();
+        assert!(error.contains("pool.history.bytes"), "{error}");
+        pool.history.enabled = false;
+        PoolPlan::new(pool).unwrap();
+    }
 }

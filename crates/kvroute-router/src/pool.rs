@@ -262,12 +262,20 @@ impl Pool {
         self.history.as_ref()
     }
 
-    /// A worker with blocks of this size is about to join: what is remembered of its model must be there before its first
+    /// A worker with blocks of this size is about to join: what is remembered of its model should be there before its first
     /// request.
     pub(crate) async fn remember(&self, size: BlockSize) {
-        let Some(history) = &self.history else { return };
-        let smallest = self.fleet().block_sizes().into_iter().chain([size]).min();
-        history.get_ready(smallest.unwrap_or(size), self.plan.history.as_ref()).await;
+        if let Some(history) = &self.history {
+            history.get_ready(size, self.plan.history.as_ref(), &self.streams.cut).await;
+        }
+    }
+
+    /// The block sizes that prompts are hashed by: those of its ranks, and the one that its history knows them by.
+    pub(crate) fn block_sizes(&self, fleet: &Fleet) -> Vec<BlockSize> {
+        let mut sizes = fleet.block_sizes();
+        let of_history = self.history.as_ref().and_then(|history| history.size());
+        sizes.extend(of_history.filter(|size| !sizes.contains(size)));
+        sizes
     }
 
     /// The file that keeps the index over a restart.

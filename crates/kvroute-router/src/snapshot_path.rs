@@ -24,7 +24,8 @@ impl SnapshotPath {
                 "{key} is {path:?}, which is no regular file; name a file of its own"
             )));
         }
-        Ok(Self(path.to_owned()))
+        // What a link leads to is replaced, not the link.
+        Ok(Self(std::fs::canonicalize(path).unwrap_or_else(|_absent| path.to_owned())))
     }
 
     /// The path itself.

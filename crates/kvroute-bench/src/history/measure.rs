@@ -18,10 +18,10 @@ use crate::stopwatch::Stopwatch;
 const LOOKUPS: usize = 40_000;
 /// Most blocks of them all.
 const BLOCKS_LOOKED_UP: usize = 6_000_000;
-/// Blocks that a thread completes in one sample: less than a millisecond's work.
-const SAMPLE: usize = 4096;
+/// Blocks that a thread completes in one sample: some hundred microseconds of work.
+const SAMPLE: usize = 1024;
 /// So many times as many samples are taken as must count, at most.
-const MOST_TRIES: usize = 6;
+const MOST_TRIES: usize = 20;
 /// Share of a sample in which all of its threads must run.
 const SIDE_BY_SIDE: f64 = 0.8;
 

@@ -34,13 +34,26 @@ struct Content<R> {
 pub fn read_snapshot<H: Deref<Target = History>>(
     input: &mut (impl Read + Seek),
     longest: u64,
+    accept: impl FnMut(&Domain) -> Option<H>,
+) -> Result<Vec<Restored>, SnapshotError> {
+    read_snapshot_while(input, longest, accept, || true)
+}
+
+/// The same, for as long as it is wanted: `is_wanted` is asked before each piece of a few ten thousand hashes is taught.
+///
+/// # Errors
+/// As [`read_snapshot`], and [`SnapshotError::Stopped`] once it is not wanted any more; a part was taught then.
+pub fn read_snapshot_while<H: Deref<Target = History>>(
+    input: &mut (impl Read + Seek),
+    longest: u64,
     mut accept: impl FnMut(&Domain) -> Option<H>,
+    is_wanted: impl Fn() -> bool,
 ) -> Result<Vec<Restored>, SnapshotError> {
     let end = content_end(input, longest)?;
     check(input, end)?;
     input.seek(SeekFrom::Start(0))?;
     let mut content = Content { input: BufReader::with_capacity(BUFFER, input), at: 0, end };
-    content.sections(|domain| accept(domain))
+    content.sections(|domain| accept(domain), &is_wanted)
 }
 
 fn content_end(input: &mut impl Seek, longest: u64) -> Result<u64, SnapshotError> {
@@ -56,7 +69,7 @@ fn content_end(input: &mut impl Seek, longest: u64) -> Result<u64, SnapshotError
 fn check(input: &mut (impl Read + Seek), end: u64) -> Result<(), SnapshotError> {
     let digested = BufReader::with_capacity(BUFFER, Digested::new(input.take(end)));
     let mut content = Content { input: digested, at: 0, end };
-    let form = content.sections(|_| None::<&History>);
+    let form = content.sections(|_| None::<&History>, &|| true);
     if let Err(error @ (SnapshotError::Io(_) | SnapshotError::NotASnapshot | SnapshotError::Version { .. })) =
         form
     {
@@ -78,6 +91,7 @@ impl<R: Read> Content<R> {
     fn sections<H: Deref<Target = History>>(
         &mut self,
         mut accept: impl FnMut(&Domain) -> Option<H>,
+        is_wanted: &dyn Fn() -> bool,
     ) -> Result<Vec<Restored>, SnapshotError> {
         self.header()?;
         let count = self.count(MOST_SECTIONS, "too many sections")?;
@@ -85,7 +99,7 @@ impl<R: Read> Content<R> {
         for _ in 0..count {
             let (domain, ages) = (self.domain()?, self.marks()?);
             let history = accept(&domain);
-            let (hashes, taught) = self.hashes(history.as_deref())?;
+            let (hashes, taught) = self.hashes(history.as_deref(), is_wanted)?;
             restored.push(Restored { domain, ages, hashes, taught });
         }
         if self.at < self.end {
@@ -128,7 +142,11 @@ impl<R: Read> Content<R> {
     }
 
     /// How many there are, and how many of them the history took.
-    fn hashes(&mut self, history: Option<&History>) -> Result<(Blocks, Option<Blocks>), SnapshotError> {
+    fn hashes(
+        &mut self,
+        history: Option<&History>,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<(Blocks, Option<Blocks>), SnapshotError> {
         let (mut hashes, mut taught) = (Blocks::ZERO, history.map(|_| Blocks::ZERO));
         let (mut piece, mut bytes) = (Vec::new(), Vec::new());
         loop {
@@ -144,6 +162,9 @@ impl<R: Read> Content<R> {
             );
             hashes += Blocks::from(piece.len());
             if let (Some(history), Some(taught)) = (history, &mut taught) {
+                if !is_wanted() {
+                    return Err(SnapshotError::Stopped);
+                }
                 *taught += history.teach(&piece);
             }
         }

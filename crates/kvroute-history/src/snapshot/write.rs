@@ -6,8 +6,7 @@ use super::digest::Digested;
 use super::{LARGEST_PIECE, MAGIC, MOST_MARKS, Section, VERSION};
 use crate::{AgeMark, Domain, ExportCursor, History};
 
-/// Writes what the histories hold. It copies a few thousand hashes at a time, under one short turn of a shard each, so
-/// requests go on meanwhile; `out` should have a buffer.
+/// Writes what the histories hold. It copies a few thousand hashes at a time and holds up nobody; `out` should have a buffer.
 ///
 /// # Errors
 /// If writing fails, or a domain's name is longer than the format allows.

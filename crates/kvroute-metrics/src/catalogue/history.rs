@@ -213,7 +213,8 @@ pub(crate) const HISTORY_SYNC_MESSAGES: Row = Row {
     population: "this process, all shared histories",
     moves: "when a message is sent, or one has arrived",
     zero: "0: no such message; every series exists from the start; absent: histories are not shared",
-    act: "other_domain: a replica has another model, block size or scheme; malformed: something else speaks on the subject; \
+    act: "other_domain: a replica has another model, block size or scheme; other_version: a replica is of another version; stale: \
+          a late part of a transfer, harmless; malformed: something else speaks on the subject; \
           lost: the transport dropped updates",
     differs: "",
 };
@@ -224,9 +225,9 @@ pub(crate) const HISTORY_SYNC_DROPPED: Row = Row {
     labels: &[],
     buckets: &[],
     unit: "messages",
-    help: "Messages to other replicas that were never sent, because too many waited",
+    help: "Messages to other replicas that were never sent: there was no connection, or too many waited",
     population: "this process, all shared histories",
-    moves: "when the queue to the transport is full; requests never wait for it",
+    moves: "while there is no connection, and when the queue to it is full; requests never wait for it",
     zero: "0: nothing was dropped; absent: histories are not shared",
     act: "rising: the transport is down or slow; the other replicas' history-cached tokens are too low meanwhile",
     differs: "",

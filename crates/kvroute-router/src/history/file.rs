@@ -1,37 +1,37 @@
 //! Keeps the history over a restart of the router.
 //!
-//! Of a configured pool there is one file, with a section for each model that it serves. A worker's first requests must
+//! Of a configured pool there is one file, with a section for each model that it serves. A worker's first requests should
 //! find what was known before, so its section is read before the worker joins. The file is not replaced before every
-//! section of it has found its pool: a router that waits for a slow worker must not forget what it knew of its model.
+//! section of it has found its pool and was read to its end: a router that waits for a slow worker, or is stopped while
+//! it reads, must not forget what it knew.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use kvroute_history::{Ages, Domain, History, Restored, Section, read_snapshot, write_snapshot};
+use kvroute_history::{
+    Ages, Domain, History, Restored, Section, SnapshotError, read_snapshot_while, write_snapshot,
+};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::PoolHistory;
-use crate::config::PoolConfig;
 use crate::plan::RouterError;
 use crate::snapshot_path::SnapshotPath;
 
 /// How long sections wait for their pools. Afterwards their models are taken to be gone for good.
 const SECTIONS_WAIT: Duration = Duration::from_secs(15 * 60);
 
-/// Models that a pool without a configured one may have discovered, in one file.
-const MOST_MODELS: u64 = 16;
+/// Bytes that a file may have. What is in it beyond a history's budget goes, oldest first.
+const LONGEST: u64 = 64 << 30;
 
 /// The snapshot of one configured pool.
 #[derive(Debug)]
 pub(crate) struct HistoryFile {
     path: SnapshotPath,
-    /// Bytes that it may have.
-    longest: u64,
     started: Instant,
-    /// Sections of the file that no pool has read yet.
+    /// Sections of the file that no pool has read to their end yet.
     waiting: Mutex<Vec<Domain>>,
 }
 
@@ -42,44 +42,55 @@ impl HistoryFile {
     ///
     /// # Errors
     /// The path names something that a file cannot replace.
-    pub(crate) fn open(path: &Path, pool: &PoolConfig) -> Result<Self, RouterError> {
-        let models = if pool.model.is_some() { 1 } else { MOST_MODELS };
+    pub(crate) fn open(path: &Path) -> Result<Self, RouterError> {
         let file = Self {
             path: SnapshotPath::new(path, "pool.history.snapshot")?,
-            longest: (pool.history.bytes as u64).saturating_mul(models).saturating_add(1 << 20),
             started: Instant::now(),
             waiting: Mutex::default(),
         };
-        match file.read(|_| None) {
+        match file.read(|_| None, || true) {
             Ok(sections) => file.waiting.lock().extend(sections.into_iter().map(|section| section.domain)),
             Err(why) => file.refuse(&why),
         }
         Ok(file)
     }
 
-    /// Teaches a history what the file knows of its domain. Blocks.
-    pub(crate) fn restore(&self, domain: &Domain, set: &Arc<History>, now: Duration) -> Option<Ages> {
-        let is_there = {
-            let mut waiting = self.waiting.lock();
-            let before = waiting.len();
-            waiting.retain(|kept| kept.model != domain.model);
-            waiting.len() < before
-        };
-        if !is_there {
+    /// Teaches a history what the file knows of its domain, as long as that is wanted. Blocks.
+    pub(crate) fn restore(
+        &self,
+        domain: &Domain,
+        set: &Arc<History>,
+        now: Duration,
+        is_wanted: impl Fn() -> bool,
+    ) -> Option<Ages> {
+        let file = self.path.path().display();
+        if !self.waiting.lock().contains(domain) {
+            self.tell_of_others(domain);
             return None;
         }
-        let sections = self.read(|found| (found == domain).then(|| Arc::clone(set)));
-        let sections = sections.inspect_err(|why| self.refuse(why)).ok()?;
-        let file = self.path.path().display();
-        let Some(section) = sections.iter().find(|section| section.domain == *domain) else {
-            tracing::warn!(
-                %file, %domain,
-                "history snapshot is of another block size or another version: the history of the model starts empty"
-            );
-            return None;
+        tracing::info!(%file, %domain, "reading history snapshot");
+        let sections = match self.read(|found| (found == domain).then(|| Arc::clone(set)), is_wanted) {
+            Err(SnapshotError::Stopped) => return None,
+            sections => sections,
         };
+        self.waiting.lock().retain(|waiting| waiting != domain);
+        let sections = sections.inspect_err(|why| self.refuse(why)).ok()?;
+        let section = sections.iter().find(|section| section.domain == *domain)?;
         tracing::info!(%file, %domain, blocks = section.hashes.get(), "history snapshot read");
         Some(Ages::restore(&section.ages, self.age(), now, set))
+    }
+
+    /// The model is known by other hashes, which may be those of a worker that is still to come.
+    fn tell_of_others(&self, domain: &Domain) {
+        let waiting = self.waiting.lock();
+        for other in waiting.iter().filter(|other| other.model == domain.model) {
+            let file = self.path.path().display();
+            tracing::warn!(
+                %file, %domain, %other, waits = ?SECTIONS_WAIT,
+                "history snapshot is of another block size or another version, and is kept for a while in case that a \
+                 worker of its kind joins; the history of the model starts empty"
+            );
+        }
     }
 
     /// Writes what these histories hold. Blocks.
@@ -122,15 +133,18 @@ impl HistoryFile {
         !waiting.is_empty()
     }
 
-    fn read(&self, accept: impl FnMut(&Domain) -> Option<Arc<History>>) -> Result<Vec<Restored>, String> {
-        let opened = self.path.open().map_err(|error| error.to_string())?;
-        let Some((mut file, _)) = opened else { return Ok(Vec::new()) };
-        read_snapshot(&mut file, self.longest, accept).map_err(|error| error.to_string())
+    fn read(
+        &self,
+        accept: impl FnMut(&Domain) -> Option<Arc<History>>,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<Vec<Restored>, SnapshotError> {
+        let Some((mut file, _)) = self.path.open()? else { return Ok(Vec::new()) };
+        read_snapshot_while(&mut file, LONGEST, accept, is_wanted)
     }
 
-    fn refuse(&self, why: &str) {
+    fn refuse(&self, why: &SnapshotError) {
         let file = self.path.path().display();
-        tracing::warn!(%file, why, "history snapshot refused, the history starts empty; the file will be replaced");
+        tracing::warn!(%file, %why, "history snapshot refused, the history starts empty; the file will be replaced");
     }
 
     /// How long ago it was written. A clock that was set back makes it as good as new.

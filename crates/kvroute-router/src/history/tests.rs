@@ -4,7 +4,6 @@ use kvroute_core::{Blocks, Namespace, PromptBlocks, TokenId};
 use kvroute_metrics::{HistoryBounds, Metrics, MetricsOptions, PoolLabels};
 
 use super::*;
-use crate::config::{HistoryConfig, PoolConfig, WorkerConfig};
 
 const SIZE: u32 = 4;
 
@@ -47,6 +46,8 @@ fn teach(history: &PoolHistory, prompt: &[TokenId], tokens: u32) {
 fn a_prompt_is_known_as_far_as_some_prompt_before_it_was_the_same() {
     let history = history();
     let asked = hashed(&[prompt(1, 19)], &[SIZE]);
+    assert_eq!(history.look_up(&asked), None, "no worker has told its block size");
+    history.begin(size(SIZE));
     assert_eq!(history.look_up(&asked).unwrap().total, Tokens::ZERO);
     teach(&history, &prompt(1, 11), SIZE);
     let known = history.look_up(&asked).unwrap();
@@ -65,65 +66,97 @@ fn each_prompt_of_a_list_is_known_by_itself() {
     assert_eq!(known.total, Tokens::new(20));
 }
 
-#[test]
-fn another_smallest_block_begins_anew_and_what_was_hashed_before_is_not_learned_any_more() {
+#[tokio::test(start_paused = true)]
+async fn a_smaller_block_begins_anew_and_what_was_hashed_before_is_not_learned_any_more() {
     let history = history();
-    let both = hashed(&[prompt(1, 16)], &[16, SIZE]);
-    history.look_up(&both).unwrap();
-    teach(&history, &prompt(1, 16), SIZE);
-    assert_eq!(history.look_up(&both).unwrap().size, size(SIZE), "the smallest");
-    assert_eq!(history.reach().levels.blocks, Blocks::new(4));
-    let larger = hashed(&[prompt(1, 16)], &[16]);
-    assert_eq!(history.look_up(&larger).unwrap().total, Tokens::ZERO);
-    teach(&history, &prompt(1, 16), SIZE);
+    history.get_ready(size(16), None, &CancellationToken::new()).await;
+    teach(&history, &prompt(1, 64), 16);
+    history.get_ready(size(SIZE), None, &CancellationToken::new()).await;
+    assert_eq!((history.size(), history.reach().levels.blocks), (Some(size(SIZE)), Blocks::ZERO));
+    teach(&history, &prompt(1, 64), 16);
     assert_eq!(history.reach().levels.blocks, Blocks::ZERO, "an attempt of the time before has ended");
-    teach(&history, &prompt(1, 16), 16);
-    assert_eq!(history.look_up(&larger).unwrap().total, Tokens::new(16));
+    teach(&history, &prompt(1, 64), SIZE);
+    history.get_ready(size(16), None, &CancellationToken::new()).await;
+    assert_eq!(history.reach().levels.blocks, Blocks::new(16), "one of larger blocks changes nothing");
 }
 
-fn kept_in(path: &std::path::Path) -> (PoolConfig, Arc<HistoryFile>) {
-    let history =
-        HistoryConfig { enabled: true, snapshot: Some(path.to_owned()), ..HistoryConfig::default() };
-    let workers = vec![WorkerConfig::at("http://a:1")];
-    let pool = PoolConfig { model: Some(ModelName::new("m")), history, ..PoolConfig::of_workers(workers) };
-    let file = Arc::new(HistoryFile::open(path, &pool).unwrap());
-    (pool, file)
+/// Its engine restarts: until then the pool has larger blocks only.
+#[tokio::test(start_paused = true)]
+async fn the_only_worker_with_the_smallest_blocks_was_away_for_a_while_and_everything_was_forgotten() {
+    let history = history();
+    history.begin(size(SIZE));
+    teach(&history, &prompt(1, 64), SIZE);
+    for _ in 0..500 {
+        history.settle(Some(size(16)));
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    assert_eq!(history.reach().levels.blocks, Blocks::new(16));
+    for smallest in [Some(size(SIZE)), None, Some(size(16))] {
+        history.settle(smallest);
+    }
+    tokio::time::advance(Duration::from_secs(599)).await;
+    history.settle(Some(size(16)));
+    assert_eq!(history.size(), Some(size(SIZE)), "it was there in between");
+    tokio::time::advance(Duration::from_secs(2)).await;
+    history.settle(Some(size(16)));
+    assert_eq!((history.size(), history.reach().levels.blocks), (Some(size(16)), Blocks::ZERO));
+}
+
+fn kept_in(path: &std::path::Path) -> Arc<HistoryFile> {
+    Arc::new(HistoryFile::open(path).unwrap())
+}
+
+async fn ready(history: &Arc<PoolHistory>, tokens: u32, file: &Arc<HistoryFile>) {
+    history.get_ready(size(tokens), Some(file), &CancellationToken::new()).await;
+}
+
+/// A file that knows a prompt in blocks of so many tokens.
+async fn file_of(path: &std::path::Path, tokens: u32) {
+    let (file, before) = (kept_in(path), history());
+    ready(&before, tokens, &file).await;
+    teach(&before, &prompt(1, 40), tokens);
+    file.save(&[before]);
 }
 
 #[tokio::test]
 async fn what_was_known_is_known_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.snap");
-    let (_, file) = kept_in(&path);
-    let before = history();
-    before.get_ready(size(SIZE), Some(&file)).await;
-    teach(&before, &prompt(1, 40), SIZE);
-    file.save(&[Arc::clone(&before)]);
-
-    let (_, file) = kept_in(&path);
-    let after = history();
+    file_of(&path, SIZE).await;
+    let (file, after) = (kept_in(&path), history());
     file.save(&[Arc::clone(&after)]);
-    after.get_ready(size(SIZE), Some(&file)).await;
+    ready(&after, SIZE, &file).await;
     let asked = hashed(&[prompt(1, 80)], &[SIZE]);
     assert_eq!(after.look_up(&asked).unwrap().total, Tokens::new(40), "an early save left the file alone");
     assert_eq!(after.reach().levels.blocks, Blocks::new(10));
-    file.save(&[]);
-    assert_ne!(std::fs::metadata(&path).unwrap().len(), 0);
+    assert!(after.reach().levels.oldest.is_some());
 }
 
 #[tokio::test]
-async fn a_file_of_another_block_size_teaches_nothing() {
+async fn a_router_that_was_stopped_while_it_read_replaced_the_file_by_the_part_that_it_had() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.snap");
-    let (_, file) = kept_in(&path);
-    let before = history();
-    before.get_ready(size(SIZE), Some(&file)).await;
-    teach(&before, &prompt(1, 64), SIZE);
-    file.save(&[before]);
-    let (_, file) = kept_in(&path);
-    let after = history();
-    after.get_ready(size(16), Some(&file)).await;
+    file_of(&path, SIZE).await;
+    let kept = std::fs::read(&path).unwrap();
+    let (file, after, stop) = (kept_in(&path), history(), CancellationToken::new());
+    stop.cancel();
+    after.get_ready(size(SIZE), Some(&file), &stop).await;
+    teach(&after, &prompt(2, 40), SIZE);
+    file.save(&[after]);
+    assert_eq!(std::fs::read(&path).unwrap(), kept);
+}
+
+#[tokio::test]
+async fn a_file_of_another_block_size_teaches_nothing_and_waits_for_a_worker_of_its_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.snap");
+    file_of(&path, SIZE).await;
+    let (file, after) = (kept_in(&path), history());
+    ready(&after, 16, &file).await;
     assert_eq!(after.reach().levels.blocks, Blocks::ZERO);
+    file.save(&[Arc::clone(&after)]);
+    ready(&after, SIZE, &file).await;
+    assert_eq!(after.reach().levels.blocks, Blocks::new(10), "the worker of smaller blocks came second");
 }
 
 #[tokio::test]
@@ -131,13 +164,11 @@ async fn a_damaged_file_is_refused_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.snap");
     std::fs::write(&path, b"something else").unwrap();
-    let (_, file) = kept_in(&path);
-    let history = history();
-    history.get_ready(size(SIZE), Some(&file)).await;
+    let (file, history) = (kept_in(&path), history());
+    ready(&history, SIZE, &file).await;
     teach(&history, &prompt(1, 8), SIZE);
     file.save(&[Arc::clone(&history)]);
-    let (_, file) = kept_in(&path);
-    let again = self::history();
-    again.get_ready(size(SIZE), Some(&file)).await;
+    let (file, again) = (kept_in(&path), self::history());
+    ready(&again, SIZE, &file).await;
     assert_eq!(again.reach().levels.blocks, Blocks::new(2));
 }

@@ -282,7 +282,7 @@ fn check_pools(raw: &RawConfig, pools: &[PoolConfig]) -> Result<(), Problem> {
     }
     let mut names = BTreeMap::new();
     let mut urls = BTreeMap::new();
-    let mut snapshots: BTreeMap<&PathBuf, _> = BTreeMap::new();
+    let mut snapshots = BTreeMap::new();
     for (pool, raw_pool) in pools.iter().zip(&raw.pools) {
         let path = raw_pool.section.path();
         let model = pool.model.as_ref().map(ModelName::as_str);
@@ -294,7 +294,8 @@ fn check_pools(raw: &RawConfig, pools: &[PoolConfig]) -> Result<(), Problem> {
             }
         }
         for file in [&pool.index.snapshot, &pool.history.snapshot].into_iter().flatten() {
-            if let Some(first) = snapshots.insert(file, path) {
+            let absolute = std::path::absolute(file).unwrap_or_else(|_empty| file.clone());
+            if let Some(first) = snapshots.insert(absolute, path) {
                 return Err(Problem::Rule(format!(
                     "snapshot {file:?} stands in {first} and in {path}; give each index and each history its own file"
                 )));

@@ -100,7 +100,7 @@ pub(crate) static PLAIN: Setting = Setting {
 /// The same with a history, too small for all that is computed.
 pub(crate) static REMEMBERING: Setting = Setting {
     casts: &CASTS,
-    pool: |pool| (pool.history.enabled, pool.history.bytes) = (true, 96 << 10),
+    pool: |pool| (pool.history.enabled, pool.history.bytes) = (true, 512 << 10),
     remembers: true,
     reports: &REPORTS,
     reasons: &[

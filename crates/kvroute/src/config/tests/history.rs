@@ -105,6 +105,9 @@ fn an_index_and_a_history_do_not_share_a_file() {
     let file = folder.path().join("one.snap");
     let text = format!("{WORKER}[pool.index]\nsnapshot = {file:?}\n[pool.history]\nsnapshot = {file:?}\n");
     assert!(problems(&text).contains("its own file"));
+    let text =
+        format!("{WORKER}[pool.index]\nsnapshot = \"a.snap\"\n[pool.history]\nsnapshot = \"./a.snap\"\n");
+    assert!(problems(&text).contains("its own file"), "one file in two spellings");
     let text = format!("{WORKER}[pool.history]\nsnapshot = \"/no such folder/a\"\n");
     assert!(problems(&text).contains("pool[0].history.snapshot"), "{}", problems(&text));
 }

@@ -80,7 +80,7 @@ fn a_history_stands_between_what_is_new_and_what_was_lost() {
     run.funnel.surplus.push(("residency", 100));
     let table = render(&[run]);
     assert_eq!(cells(&table, "F1"), ["900,000"]);
-    let names = ["F0", "lost: unseen", "F1", "cached beyond", "lost: evicted", "any worker"];
+    let names = ["F0", "lost: unseen", "F1", "lost: evicted", "cached beyond", "any worker"];
     assert!(names.map(|name| table.find(name).unwrap()).is_sorted(), "{table}");
     assert!(!render(&[outcome("kv", 1)]).contains("F1"), "without a history there is no such row");
 }
