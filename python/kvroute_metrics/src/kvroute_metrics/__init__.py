@@ -75,7 +75,7 @@ KVROUTE_HISTORY_SHARING: Final = "kvroute_history_sharing"
 KVROUTE_HISTORY_SYNC_MESSAGES_TOTAL: Final = "kvroute_history_sync_messages_total"
 """Messages between replicas about what their histories learned, by what became of them."""
 KVROUTE_HISTORY_SYNC_DROPPED_TOTAL: Final = "kvroute_history_sync_dropped_total"
-"""Messages to other replicas that were never sent, because too many waited."""
+"""Messages to other replicas that were never sent: there was no connection, or too many waited."""
 KVROUTE_CLUSTER_PEERS: Final = "kvroute_cluster_peers"
 """Other replicas that were heard of lately."""
 DYNAMO_COMPONENT_ROUTER_REQUESTS_STARTED_TOTAL: Final = "dynamo_component_router_requests_started_total"
@@ -441,7 +441,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         type="counter",
         labels=(),
         unit="messages",
-        help="Messages to other replicas that were never sent, because too many waited",
+        help="Messages to other replicas that were never sent: there was no connection, or too many waited",
     ),
     Family(
         name=KVROUTE_CLUSTER_PEERS,
