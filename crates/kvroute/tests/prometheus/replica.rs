@@ -39,6 +39,8 @@ pub(crate) async fn come_and_go(world: &mut World, database: &Database) {
     let answer = world.fleet.client.post(&format!("{url}/v1/completions"), &body(KV, &learned, false)).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     until_moved(world, rows::HISTORY_SYNC_MESSAGES, &[("direction", "received"), ("result", "ok")]).await;
+    // A gauge that falls again between two scrapes was never there.
+    database.until(&format!("max({})", rows::CLUSTER_PEERS.name), |value| value > 0.0).await;
     other.stop().await;
 
     drop(nats);
