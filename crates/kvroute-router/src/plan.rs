@@ -129,13 +129,12 @@ fn check_grantable(bytes: usize) -> Result<(), RouterError> {
 }
 
 fn check(pool: &PoolConfig) -> Result<(), RouterError> {
-    let uses_index = policy::by_name(&pool.policy, &pool.policy_options)?.uses_index();
+    let policy = policy::by_name(&pool.policy, &pool.policy_options)?;
     for name in &pool.shadow {
         policy::by_name(name, &pool.policy_options).map_err(RouterError::Shadow)?;
     }
-    let asks_index = uses_index || pool.observe || !pool.shadow.is_empty();
-    if asks_index && pool.count == CountMode::Off {
-        let why = match (pool.observe, uses_index) {
+    if asks_index(pool, policy.as_ref()) && pool.count == CountMode::Off {
+        let why = match (pool.observe, policy.uses_index()) {
             (true, _) => "pool.observe".to_owned(),
             (false, true) => format!("policy {:?}", pool.policy),
             (false, false) => "pool.shadow".to_owned(),

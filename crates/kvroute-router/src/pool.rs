@@ -91,8 +91,8 @@ impl Pool {
         let shadows = config.shadow.iter().map(named).collect::<Result<Vec<_>, _>>()?;
         let asks_index = asks_index(config, policy.as_ref());
         let reasons = reasons_of(policy.as_ref());
-        let remembers = remembers(config, policy.as_ref());
-        let history = remembers.then(|| History::new(config.history.bytes, shared.seed()));
+        let set =
+            remembers(config, policy.as_ref()).then(|| History::new(config.history.bytes, shared.seed()));
         let shadow_names: Vec<_> = shadows.iter().map(|shadow| shadow.name()).collect();
         let labels = PoolLabels {
             model: &model,
@@ -101,7 +101,7 @@ impl Pool {
             shadows: &shadow_names,
             phases: &[Phase::Aggregated],
             counts_input: config.count == CountMode::Exact,
-            history: history
+            history: set
                 .as_ref()
                 .map(|set| HistoryBounds { capacity: set.capacity(), bytes: set.capacity_bytes() }),
         };
@@ -110,9 +110,9 @@ impl Pool {
         let seats =
             Seats::new(Arc::clone(&desk), Arc::clone(&fleet), shared.workers_of(&plan).cloned().collect());
         let pool_metrics = metrics.pool(&labels);
-        let history = history.zip(pool_metrics.history()).map(|(set, handles)| {
+        let history = set.zip(pool_metrics.history()).map(|(empty, handles)| {
             let cluster = shared.cluster().cloned();
-            Arc::new(PoolHistory::new(model.clone(), set, cluster, Arc::clone(handles)))
+            Arc::new(PoolHistory::new(model.clone(), empty, cluster, Arc::clone(handles)))
         });
         Ok(Self {
             stages: metrics.stages(Phase::Aggregated),
