@@ -122,18 +122,26 @@ impl Fleet {
         self.client.scrape(&self.admin("")).await
     }
 
-    /// Waits until nothing is in flight and the books close, then gives the scrape that showed it. Fails with what does not
+    /// Waits until nothing is in flight and the books close, then gives a scrape of that rest. Fails with what does not
     /// close if that never comes; workers may have left.
+    ///
+    /// The first scrape that closes is not the one: families are read one after the other, so the first of them may stand
+    /// from before the last attempt closed and the last from after it.
     pub async fn at_rest(&self) -> Exposition {
         let mut last = Vec::new();
         let rested = async {
+            let mut was_at_rest = false;
             loop {
                 let scrape = self.scrape().await;
                 last = Ledger::after_departures(&scrape).faults();
-                if last.is_empty() {
-                    return scrape;
+                match (last.is_empty(), was_at_rest) {
+                    (true, true) => return scrape,
+                    (true, false) => was_at_rest = true,
+                    (false, _) => {
+                        was_at_rest = false;
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
                 }
-                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         let rested = tokio::time::timeout(COMES_TO_REST_WITHIN, rested).await;
