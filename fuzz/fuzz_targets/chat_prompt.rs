@@ -21,7 +21,7 @@ fuzz_target!(|body: &[u8]| {
     let body = Bytes::copy_from_slice(body);
     for endpoint in Endpoint::ALL {
         let Ok(request) = ClientRequest::parse(endpoint, body.clone()) else { continue };
-        for rules in [ChatRules::Plain, ChatRules::Vllm] {
+        for rules in [ChatRules::Plain, ChatRules::Vllm, ChatRules::Sglang] {
             check(&request, rules);
         }
     }
@@ -37,6 +37,8 @@ fn check(request: &ClientRequest, rules: ChatRules) {
     match TOKENIZER.encode(&request.prompt, rules) {
         Ok(lists) => {
             assert_eq!(lists.len(), request.prompt.count());
+            // What is known from before is what was made then.
+            assert_eq!(TOKENIZER.encode(&request.prompt, rules).as_ref(), Ok(&lists));
             lists.iter().for_each(|ids| drop(TOKENIZER.decode(ids)));
         }
         Err(error) => assert!(!error.message.is_empty()),

@@ -5,10 +5,10 @@
 
 use bytes::Bytes;
 use kvroute_fuzz::json_tree;
-use kvroute_openai::{ClientRequest, Endpoint, UpstreamEdits};
+use kvroute_openai::{AnswerSoFar, ClientRequest, Endpoint, Obstacle, Prompt, UpstreamEdits};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 const ALIAS: &str = "al\"ias\\é\n";
 
@@ -33,9 +33,54 @@ fn check(endpoint: Endpoint, request: &ClientRequest) {
     assert!(request.choices > 0 && request.prompt.count() > 0);
     for (inject_usage, return_token_ids) in [(false, false), (true, false), (false, true), (true, true)] {
         for (keep_continuous, model) in [(false, None), (false, Some(ALIAS)), (true, Some(ALIAS))] {
-            let edits = UpstreamEdits { inject_usage, keep_continuous, return_token_ids, model };
+            let edits =
+                UpstreamEdits { inject_usage, keep_continuous, return_token_ids, model, members: &[] };
             check_edits(endpoint, request, edits);
         }
+    }
+    check_members(request);
+    if request.obstacle().is_none() {
+        check_continued(request);
+    }
+}
+
+/// Members are set, removed and added, and the others are as they were.
+fn check_members(request: &ClientRequest) {
+    let members = [("stream", Some("false")), ("model", None), ("n\"ew", Some("[1.50]")), ("prompt", None)];
+    let edits = UpstreamEdits { members: &members, ..UpstreamEdits::default() };
+    let edited = request.upstream_body(edits);
+    let Ok(mut expected) = serde_json::from_slice::<Map<String, Value>>(request.body()) else { return };
+    for (name, json) in members {
+        match json {
+            Some(json) => drop(expected.insert(name.to_owned(), serde_json::from_str(json).expect("JSON"))),
+            None => drop(expected.shift_remove(name)),
+        }
+    }
+    let edited = serde_json::from_slice::<Map<String, Value>>(&edited).expect("an edited body is JSON");
+    assert_eq!(edited, expected);
+}
+
+/// What another engine goes on with is the same request with a longer prompt, and less to do.
+fn check_continued(request: &ClientRequest) {
+    let so_far = AnswerSoFar { prompt: &[1, 2], generated: &[3], text: "\"so far" };
+    let next = match request.continued(so_far) {
+        Ok(next) => next,
+        Err(obstacle) => {
+            assert!(matches!(obstacle, Obstacle::StopBegun | Obstacle::NothingLeft), "{obstacle:?}");
+            return;
+        }
+    };
+    assert_eq!(next.max_tokens, request.max_tokens.map(|most| most - 1));
+    assert_eq!((&next.cache_salt, &next.model), (&request.cache_salt, &request.model));
+    match &next.prompt {
+        Prompt::TokenLists(lists) => assert_eq!(*lists, [[1, 2, 3]]),
+        Prompt::Chat(chat) => {
+            assert!(chat.continue_final_message && !chat.add_generation_prompt);
+            assert!(
+                chat.messages.as_str().ends_with(",{\"role\":\"assistant\",\"content\":\"\\\"so far\"}]")
+            );
+        }
+        other => panic!("{other:?} cannot be continued"),
     }
 }
 

@@ -1,13 +1,14 @@
-//! What an engine answers to a probe: model list, configuration, metrics, event addresses.
+//! What an engine answers to a probe: model list, configuration, metrics, event addresses; and whether it agrees with
+//! itself.
 //!
 //! The first byte chooses the engine for answers that do not name it. The answers are separated by a byte `0xff`, which no
 //! text holds.
 
 #![no_main]
 
-use kvroute_engine::EngineKind;
 use kvroute_engine::events::EventAddress;
 use kvroute_engine::fuzz::probe_answers;
+use kvroute_engine::{ComparedWorker, EngineKind, Probe, WorkerClaims, contradictions};
 use kvroute_zmtp::Endpoint;
 use libfuzzer_sys::fuzz_target;
 
@@ -26,10 +27,23 @@ fuzz_target!(|input: &[u8]| {
                 check_events(&events.events);
                 events.replay.iter().for_each(check_address);
             }
+            assert!(probe.rank_claims.iter().all(|claim| (1..=probe.dp_ranks).contains(&claim.ranks)));
+            check_contradictions(&probe);
         }
         Err(error) => assert!(error.to_string().contains("http://worker:8000")),
     }
 });
+
+/// Whoever disagrees is named, and nobody disagrees with a copy of himself.
+fn check_contradictions(probe: &Probe) {
+    let [one, other] = ["a", "b"].map(|name| ComparedWorker { name, probe, told: WorkerClaims::default() });
+    let alone = contradictions(&[one]);
+    for contradiction in &alone {
+        assert_eq!(contradiction.workers, ["a"]);
+        assert!(contradiction.claims.len() > 1, "{contradiction}");
+    }
+    assert_eq!(contradictions(&[one, other]).len(), 2 * alone.len());
+}
 
 fn check_events(address: &EventAddress) {
     match address {

@@ -1,5 +1,5 @@
 //! The real programs and files that tests speak to: llama.cpp's server, libzmq behind Python, Prometheus, a NATS server,
-//! the Qwen3 tokenizer.
+//! real tokenizers and chat templates, and the libraries by which engines use them.
 //!
 //! They come by name from package registries and are kept in the cache. A test finds them by environment variables and
 //! says loudly that it is skipped when one is unset; with `KVROUTE_REQUIRE_PEERS=1`, which `cargo xtask test` sets, a
@@ -10,7 +10,8 @@ mod llama;
 mod nats;
 mod prometheus;
 mod python;
-mod qwen3;
+mod reference;
+mod tokenizers;
 
 use std::path::PathBuf;
 
@@ -30,8 +31,12 @@ pub(crate) struct Peers {
     pub(crate) prometheus: PathBuf,
     /// The NATS server.
     pub(crate) nats_server: PathBuf,
-    /// Folder with Qwen3's `tokenizer.json` and `tokenizer_config.json`.
-    pub(crate) qwen3_tokenizer: PathBuf,
+    /// Folder with a folder for each model's `tokenizer.json` and `tokenizer_config.json`.
+    pub(crate) tokenizers: PathBuf,
+    /// Folder with chat templates of many models.
+    pub(crate) chat_templates: PathBuf,
+    /// Python with the packages of `reference::PACKAGES`.
+    pub(crate) reference_python: PathBuf,
 }
 
 /// Makes whatever is not in the cache yet. Takes a second when everything is.
@@ -43,7 +48,9 @@ pub(crate) fn set_up() -> Result<Peers> {
         cargo_deny: scripts.join("cargo-deny"),
         prometheus: prometheus::set_up(&cache)?,
         nats_server: nats::set_up(&cache)?,
-        qwen3_tokenizer: qwen3::set_up(&cache)?,
+        tokenizers: tokenizers::set_up(&cache)?,
+        chat_templates: tokenizers::set_up_templates(&cache, &scripts)?,
+        reference_python: reference::set_up(&cache)?,
         llama_server: llama::set_up(&cache, &scripts)?,
     })
 }
@@ -52,14 +59,16 @@ pub(crate) fn set_up() -> Result<Peers> {
 
 impl Peers {
     /// The variables by which tests find the peers.
-    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 7] {
+    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 9] {
         [
             ("KVROUTE_PYTHON", self.python.clone()),
             ("KVROUTE_LLAMA_SERVER", self.llama_server.clone()),
             ("KVROUTE_PROMETHEUS", self.prometheus.join("prometheus")),
             ("KVROUTE_PROMTOOL", self.prometheus.join("promtool")),
             ("KVROUTE_NATS_SERVER", self.nats_server.clone()),
-            ("KVROUTE_QWEN3_TOKENIZER", self.qwen3_tokenizer.clone()),
+            ("KVROUTE_TOKENIZERS", self.tokenizers.clone()),
+            ("KVROUTE_CHAT_TEMPLATES", self.chat_templates.clone()),
+            ("KVROUTE_REFERENCE_PYTHON", self.reference_python.clone()),
             ("KVROUTE_REQUIRE_PEERS", PathBuf::from("1")),
         ]
     }
@@ -69,6 +78,7 @@ impl Peers {
         let prometheus = prometheus::version(&self.prometheus);
         let nats = nats::version(&self.nats_server);
         let python = python::PACKAGES.join(", ");
-        format!("{}; {python}; {prometheus}; {nats}; {}", llama::VERSION, qwen3::PACKAGE)
+        let reference = reference::PACKAGES.join(", ");
+        format!("{}; {python}; {reference}; {prometheus}; {nats}; {}", llama::VERSION, tokenizers::VERSION)
     }
 }

@@ -17,6 +17,7 @@ mod stopwatch;
 mod table;
 mod telemetry;
 mod token_ids;
+mod tokenize;
 
 use clap::{Parser, Subcommand};
 
@@ -38,6 +39,7 @@ enum Command {
     Soak(soak::SoakArgs),
     Telemetry(telemetry::TelemetryArgs),
     TokenIds(token_ids::TokenIdsArgs),
+    Tokenize(tokenize::TokenizeArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -50,5 +52,6 @@ fn main() -> anyhow::Result<()> {
         Command::Soak(args) => soak::run(&args),
         Command::Telemetry(args) => telemetry::run(&args),
         Command::TokenIds(args) => token_ids::run(&args),
+        Command::Tokenize(args) => tokenize::run(&args),
     }
 }

@@ -11,6 +11,8 @@ closed_label! {
         Unhealthy = "unhealthy",
         /// Does not serve the adapter that the request names.
         Adapter = "adapter",
+        /// Of another kind of engine than the one that the prompt's KV comes from.
+        Filtered = "filtered",
         /// An earlier attempt of the request failed there.
         AlreadyTried = "already_tried",
     }

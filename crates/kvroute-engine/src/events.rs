@@ -13,6 +13,7 @@ mod polled;
 mod replay;
 mod source;
 mod start_time;
+mod tap;
 mod trtllm;
 mod trust;
 
@@ -21,4 +22,5 @@ pub use decode::EventDecoder;
 pub use follower::{EventAddress, EventFollower, EventStream, SourceChange, SourceUpdate};
 pub use polled::PolledSource;
 pub use source::{BLIND_AFTER, Source, SourceAction, SourceIncident, SourceReason, SourceStatus};
+pub use tap::{EventTap, Heard, ReplayProblem, TapError, check_replay};
 pub use trust::RankTrust;

@@ -25,7 +25,7 @@ pub fn probe_answers<'a>(
     let models = models::read(URL, &first)?;
     let engine = EngineKind::by_owner(&models.owner).unwrap_or(fallback);
     let answers: Answers = engine.spec().questions.iter().copied().zip(answers).collect();
-    Ok(Probe::read(URL, engine, models.served, &answers))
+    Ok(Probe::read(URL, engine, models, &answers))
 }
 
 /// The load that an engine tells by this answer to the question of this number, counted around.

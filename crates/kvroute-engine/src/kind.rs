@@ -4,11 +4,12 @@ use std::fmt;
 
 use kvroute_openai::Unasked;
 
+use crate::capabilities::{AbortCall, Handoff, RankSteering};
 use crate::spec::{ChatStyle, EngineSpec};
 use crate::{llamacpp, openai, sglang, trtllm, vllm};
 
 /// What serves behind a URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EngineKind {
     /// vLLM.
     Vllm,
@@ -63,6 +64,11 @@ impl EngineKind {
         self.spec().unasked_token_ids
     }
 
+    /// Whether `cache_salt` in a request keeps its KV apart from that of others.
+    pub const fn takes_cache_salt(self) -> bool {
+        self.spec().takes_cache_salt
+    }
+
     /// Whether a field that the engine does not know is answered by an error.
     pub const fn refuses_unknown_fields(self) -> bool {
         self.spec().refuses_unknown_fields
@@ -74,9 +80,34 @@ impl EngineKind {
         self.spec().sums_reuse_of_prompt_lists
     }
 
-    /// Request header that picks a data-parallel rank, where the engine has one.
-    pub const fn rank_header(self) -> Option<&'static str> {
-        self.spec().rank_header
+    /// How a request picks a data-parallel rank.
+    pub const fn rank_steering(self) -> RankSteering {
+        self.spec().rank_steering
+    }
+
+    /// How KV is handed from a prefill worker to a decode worker; `None` where the engine cannot.
+    pub const fn handoff(self) -> Option<Handoff> {
+        self.spec().handoff
+    }
+
+    /// How the engine is told to give up a request by its id; `None` where a closed connection must do.
+    pub const fn aborts(self) -> Option<AbortCall> {
+        self.spec().aborts
+    }
+
+    /// Whether the engine has a way to tokenize a chat for others.
+    pub const fn tokenizes_chats(self) -> bool {
+        self.spec().tokenize_chat.is_some()
+    }
+
+    /// Whether the engine has a way to tokenize text for others.
+    pub const fn tokenizes_text(self) -> bool {
+        self.spec().tokenize_text.is_some()
+    }
+
+    /// Whether the engine is known to publish KV events, given the right settings.
+    pub const fn can_publish_events(self) -> bool {
+        self.spec().can_publish_events
     }
 
     /// How the engine normalises a chat before templating.
@@ -97,6 +128,11 @@ impl EngineKind {
     /// What to change so that the engine tells its load.
     pub const fn load_remedy(self) -> &'static str {
         self.spec().load_remedy
+    }
+
+    /// What to change so that the engine caches prefixes.
+    pub const fn caching_remedy(self) -> &'static str {
+        self.spec().caching_remedy
     }
 
     /// What to change so that the engine publishes KV events.

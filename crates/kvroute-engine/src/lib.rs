@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+mod capabilities;
+mod contradictions;
 pub mod events;
 mod exposition;
 #[doc(hidden)]
@@ -23,10 +25,14 @@ mod tokenize_remote;
 mod trtllm;
 mod vllm;
 
+pub use capabilities::{AbortCall, Handoff, RankSteering};
+pub use contradictions::{
+    Claim, ComparedWorker, Contradiction, ContradictionKind, WorkerClaims, contradictions,
+};
 pub use health::{HealthError, check_health};
 pub use http::{CallError, HttpClient};
 pub use kind::EngineKind;
 pub use load::{EngineLoad, EngineLoads, LoadError, fetch_load};
-pub use probe::{AnnouncedEvents, Probe, ProbeError, ServedModel, probe};
+pub use probe::{AnnouncedEvents, Probe, ProbeError, RankClaim, ServedModel, probe};
 pub use spec::ChatStyle;
 pub use tokenize_remote::{RemoteTokenizeError, RemoteTokenizer};

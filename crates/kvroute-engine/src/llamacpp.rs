@@ -5,6 +5,7 @@ use kvroute_openai::{ChatPrompt, Unasked};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::capabilities::RankSteering;
 use crate::load::{LoadAnswer, LoadFamilies, LoadQuestion};
 use crate::probe::{Answers, Probe};
 use crate::spec::{Brings, ChatStyle, EngineSpec, StepResult, TokenizeStep};
@@ -23,11 +24,16 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     // Its `return_tokens` works at its own endpoints only.
     gives_token_ids: false,
     unasked_token_ids: Unasked::Absent,
+    takes_cache_salt: false,
     refuses_unknown_fields: false,
     sums_reuse_of_prompt_lists: false,
-    rank_header: None,
+    rank_steering: RankSteering::None,
+    handoff: None,
+    aborts: None,
     chat_style: ChatStyle::LlamaCpp,
     report_remedy: "upgrade llama-server: it reports reuse in timings and usage by default",
+    caching_remedy: "llama-server caches prefixes unless a request says cache_prompt: false",
+    can_publish_events: false,
     events_remedy: "llama.cpp publishes no kv events",
     load: &[LoadQuestion {
         path: "/metrics",

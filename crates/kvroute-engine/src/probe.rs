@@ -6,8 +6,9 @@
 
 mod answers;
 pub(crate) mod models;
+mod ranks;
 
-use kvroute_core::{BlockSize, Blocks, DpRank, Tokens};
+use kvroute_core::{BlockSize, Blocks, DpRank, Tokens, WorkerRole};
 use kvroute_zmtp::Endpoint;
 
 use crate::events::{BlockSizeClaim, EventAddress};
@@ -16,7 +17,10 @@ use crate::tokenize_remote::RemoteTokenizer;
 use crate::{CallError, EngineKind, HttpClient};
 
 pub(crate) use answers::Answers;
+use models::Models;
 pub use models::ServedModel;
+pub(crate) use ranks::MAX_DP_RANKS;
+pub use ranks::RankClaim;
 
 /// What was found. A field that the engine does not tell is empty.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +37,24 @@ pub struct Probe {
     pub kv_capacity: Option<Blocks>,
     /// Prompt tokens that one rank computes in one step at most.
     pub batch_tokens: Option<Tokens>,
+    /// Longest prompt and answer together of the base model.
+    pub context_length: Option<Tokens>,
+    /// Tokens of the model's vocabulary: ids are below this.
+    pub vocabulary: Option<u32>,
+    /// What the worker was started for; most engines do not tell.
+    pub role: Option<WorkerRole>,
+    /// Where a prefill worker waits for those who take its KV over.
+    pub bootstrap_port: Option<u16>,
+    /// Whether reports of cached tokens are switched on, where that is told beforehand.
+    pub reports_reuse: Option<bool>,
+    /// Whether prefixes are cached at all.
+    pub caches_prefixes: Option<bool>,
     /// Data-parallel ranks, at least 1.
     pub dp_ranks: u32,
+    /// Who said how many ranks there are; more than one number is a contradiction.
+    pub rank_claims: Vec<RankClaim>,
+    /// The size of its blocks as the announcement of its events has it, where that tells one.
+    pub announced_block_size: Option<BlockSize>,
     /// Where its KV events are published, one entry a rank; empty when it publishes none or does not tell.
     pub events: Vec<AnnouncedEvents>,
     /// Whether its tokenize endpoint was asked and answered.
@@ -58,9 +78,6 @@ pub struct AnnouncedEvents {
     /// Topic of the messages; empty subscribes to all.
     pub topic: String,
 }
-
-/// Ranks that one worker is believed to have. Each is a cache with a place in every table, and no engine has so many.
-pub(crate) const MAX_DP_RANKS: u32 = 1024;
 
 /// A worker about which nothing could be found out.
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +125,7 @@ pub async fn probe(client: &HttpClient, url: &str) -> Result<Probe, ProbeError> 
         None => EngineKind::by_telltale(client, url).await,
     };
     let answers = Answers::ask(client, url, engine.spec().questions).await;
-    let mut probe = Probe::read(url, engine, models.served, &answers);
+    let mut probe = Probe::read(url, engine, models, &answers);
     if let Some(model) = probe.models.first() {
         let tokenizer = RemoteTokenizer::new(client, url, engine);
         probe.can_tokenize = tokenizer.encode_text(&model.id, "a", false).await.is_ok();
@@ -120,15 +137,25 @@ pub async fn probe(client: &HttpClient, url: &str) -> Result<Probe, ProbeError> 
 
 impl Probe {
     /// Puts together what was answered, but for what only a further call can tell.
-    pub(crate) fn read(url: &str, engine: EngineKind, models: Vec<ServedModel>, answers: &Answers) -> Self {
+    pub(crate) fn read(url: &str, engine: EngineKind, models: Models, answers: &Answers) -> Self {
+        let base = models.served.iter().find(|model| model.parent.is_none());
+        let context_length = base.and_then(|model| model.max_model_len);
         let mut probe = Self {
             engine,
             version: None,
-            models,
+            vocabulary: models.vocabulary,
+            context_length,
+            models: models.served,
             block_size: None,
             kv_capacity: None,
             batch_tokens: None,
+            role: None,
+            bootstrap_port: None,
+            reports_reuse: None,
+            caches_prefixes: None,
             dp_ranks: 1,
+            rank_claims: Vec::new(),
+            announced_block_size: None,
             events: Vec::new(),
             can_tokenize: false,
             notes: Vec::new(),
@@ -138,26 +165,25 @@ impl Probe {
         let spec = engine.spec();
         (spec.describe)(answers, &mut probe);
         probe.block_size = probe.block_size.or(spec.assumed_block_size);
+        if probe.caches_prefixes == Some(false) {
+            probe.notes.push(format!("prefixes are not cached: {}", spec.caching_remedy));
+        }
         probe
+    }
+
+    /// The base address that was asked.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// What the answers say of the size of its blocks; an engine that has none of its own says nothing.
     pub fn block_size_claim(&self) -> BlockSizeClaim {
-        let told = self.block_size.filter(|_| self.engine.spec().assumed_block_size.is_none());
-        told.map_or(BlockSizeClaim::Unknown, BlockSizeClaim::Told)
+        self.own_block_size().map_or(BlockSizeClaim::Unknown, BlockSizeClaim::Told)
     }
 
-    /// Takes a claim to have this many ranks at least, or notes that it cannot be true.
-    pub(crate) fn claim_ranks(&mut self, ranks: u32) -> bool {
-        let is_plausible = ranks <= MAX_DP_RANKS;
-        if is_plausible {
-            self.dp_ranks = self.dp_ranks.max(ranks);
-        } else {
-            self.notes.push(format!(
-                "claims {ranks} data-parallel ranks, more than {MAX_DP_RANKS} are not believed: set the worker's dp_ranks"
-            ));
-        }
-        is_plausible
+    /// The size of its blocks where the engine told it; `None` for one that is only counted in.
+    pub fn own_block_size(&self) -> Option<BlockSize> {
+        self.block_size.filter(|_| self.engine.spec().assumed_block_size.is_none())
     }
 
     /// Takes an announced address, or notes why it is of no use.
@@ -168,7 +194,7 @@ impl Probe {
         replay: Option<&str>,
         topic: Option<String>,
     ) {
-        if !self.claim_ranks(dp_rank.get().saturating_add(1)) {
+        if !self.has_ranks(dp_rank.get().saturating_add(1)) {
             return;
         }
         let Some(events) = self.reachable(events) else { return };

@@ -3,6 +3,7 @@
 use kvroute_core::BlockSize;
 use kvroute_openai::{ChatPrompt, Unasked};
 
+use crate::capabilities::{AbortCall, Handoff, RankSteering};
 use crate::load::LoadQuestion;
 use crate::probe::{Answers, Probe};
 
@@ -29,16 +30,26 @@ pub(crate) struct EngineSpec {
     pub(crate) gives_token_ids: bool,
     /// What stands in their place without the question.
     pub(crate) unasked_token_ids: Unasked,
+    /// Whether `cache_salt` keeps a request's KV apart from that of others.
+    pub(crate) takes_cache_salt: bool,
     /// Whether an unknown field is an error.
     pub(crate) refuses_unknown_fields: bool,
     /// Whether the cached tokens of a list of prompts are those of all of them.
     pub(crate) sums_reuse_of_prompt_lists: bool,
-    /// Header that picks a data-parallel rank.
-    pub(crate) rank_header: Option<&'static str>,
+    /// What picks a data-parallel rank.
+    pub(crate) rank_steering: RankSteering,
+    /// How KV is handed over between workers.
+    pub(crate) handoff: Option<Handoff>,
+    /// How a request is given up by its id.
+    pub(crate) aborts: Option<AbortCall>,
     /// How a chat is changed before the template sees it.
     pub(crate) chat_style: ChatStyle,
     /// What makes it report cached tokens.
     pub(crate) report_remedy: &'static str,
+    /// What makes it cache prefixes.
+    pub(crate) caching_remedy: &'static str,
+    /// Whether it can publish KV events at all.
+    pub(crate) can_publish_events: bool,
     /// What makes it publish KV events.
     pub(crate) events_remedy: &'static str,
     /// Where it tells its load: the next is asked where the one before tells none. Empty where it is not known to.

@@ -55,6 +55,14 @@ pub enum RemoteTokenizeError {
         /// What is missing.
         source: serde_json::Error,
     },
+    /// No ids for a prompt that has some: an endpoint that passed over the question.
+    #[error("{path} answers no tokens for {what}")]
+    Empty {
+        /// The endpoint.
+        path: &'static str,
+        /// A chat or text.
+        what: &'static str,
+    },
     /// The request could not be written as JSON.
     #[error("chat cannot be passed on: {0}")]
     Unwritable(#[from] serde_json::Error),
@@ -110,7 +118,11 @@ impl<'a> RemoteTokenizer<'a> {
         let Some(step) = self.engine.spec().tokenize_text else { return Err(self.unsupported("text")) };
         let step = step(model, text, add_special_tokens)?;
         let path = step.path;
-        read::<Tokens>(path, &self.take(step).await?).map(|answer| answer.tokens)
+        let ids = read::<Tokens>(path, &self.take(step).await?)?.tokens;
+        if ids.is_empty() && !text.is_empty() {
+            return Err(RemoteTokenizeError::Empty { path, what: "text" });
+        }
+        Ok(ids)
     }
 
     async fn encode_chat(&self, model: &str, chat: &ChatPrompt) -> Result<Vec<TokenId>, RemoteTokenizeError> {
@@ -119,7 +131,10 @@ impl<'a> RemoteTokenizer<'a> {
         let (path, brings) = (step.path, step.brings);
         let answer = self.take(step).await?;
         match brings {
-            Brings::Tokens => read::<Tokens>(path, &answer).map(|answer| answer.tokens),
+            Brings::Tokens => match read::<Tokens>(path, &answer)?.tokens {
+                ids if ids.is_empty() => Err(RemoteTokenizeError::Empty { path, what: "a chat" }),
+                ids => Ok(ids),
+            },
             Brings::Text => {
                 let rendered: Rendered = read(path, &answer)?;
                 self.encode_text(model, &rendered.prompt, chat.add_special_tokens).await

@@ -8,6 +8,7 @@
 use kvroute_openai::Unasked;
 use serde::Deserialize;
 
+use crate::capabilities::{Handoff, RankSteering};
 use crate::load::{LoadAnswer, LoadFamilies, LoadQuestion};
 use crate::probe::{Answers, Probe};
 use crate::spec::{Brings, ChatStyle, EngineSpec, StepResult, TokenizeStep};
@@ -26,11 +27,16 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     // It refuses fields that it does not know.
     gives_token_ids: false,
     unasked_token_ids: Unasked::Absent,
+    takes_cache_salt: false,
     refuses_unknown_fields: true,
     sums_reuse_of_prompt_lists: false,
-    rank_header: None,
+    rank_steering: RankSteering::None,
+    handoff: Some(Handoff::DisaggregatedParams),
+    aborts: None,
     chat_style: ChatStyle::Plain,
     report_remedy: "upgrade trtllm-serve to a release that reports cached tokens in usage (1.1 or later)",
+    caching_remedy: "set enable_block_reuse in tensorrt-llm's kv_cache_config",
+    can_publish_events: true,
     events_remedy: "set event_buffer_max_size in tensorrt-llm's kv_cache_config, with a release that has \
                     /kv_cache_events; or publish its events on zeromq and name the address in kv_events",
     // `/metrics` has what one reader may have once, as JSON; the exposition stands beside it. Its numbers are those of the

@@ -1,20 +1,26 @@
 //! vLLM: KV events on ZeroMQ, announced at `/kv_event_sources` since 0.32; the block size stands in a metric label.
 
+use std::collections::BTreeMap;
+
 use kvroute_core::{BlockSize, Blocks, DpRank};
 use kvroute_openai::Unasked;
 use serde::Deserialize;
+use serde_json::Value;
 
+use crate::capabilities::{Handoff, RankSteering};
 use crate::exposition::series;
 use crate::load::{LoadAnswer, LoadFamilies, LoadQuestion};
-use crate::probe::{Answers, Probe};
+use crate::probe::{Answers, MAX_DP_RANKS, Probe};
 use crate::spec::{ChatStyle, EngineSpec};
 use crate::tokenize_remote::{ids_of_chat, ids_of_prompt};
+
+const SOURCES: &str = "/kv_event_sources";
 
 pub(crate) static SPEC: EngineSpec = EngineSpec {
     name: "vllm",
     owner: "vllm",
-    telltale: "/kv_event_sources",
-    questions: &["/version", "/metrics", "/kv_event_sources"],
+    telltale: SOURCES,
+    questions: &["/version", "/metrics", SOURCES],
     describe,
     assumed_block_size: None,
     accepts_stream_options: true,
@@ -22,11 +28,16 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     // Since 0.10.2; older releases ignore the field.
     gives_token_ids: true,
     unasked_token_ids: Unasked::Null,
+    takes_cache_salt: true,
     refuses_unknown_fields: false,
     sums_reuse_of_prompt_lists: false,
-    rank_header: Some("x-data-parallel-rank"),
+    rank_steering: RankSteering::Header("x-data-parallel-rank"),
+    handoff: Some(Handoff::KvTransferParams),
+    aborts: None,
     chat_style: ChatStyle::Vllm,
     report_remedy: "start vllm with --enable-prompt-tokens-details",
+    caching_remedy: "start vllm without --no-enable-prefix-caching",
+    can_publish_events: true,
     events_remedy: "start vllm with --kv-events-config '{\"enable_kv_cache_events\":true,\"publisher\":\"zmq\",\
                     \"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":\"tcp://*:5558\"}'; before 0.32 also name \
                     the address in kv_events",
@@ -53,6 +64,9 @@ struct Version {
 #[derive(Deserialize)]
 struct Source {
     data_parallel_rank: Option<u32>,
+    enable_kv_cache_events: Option<bool>,
+    publisher: Option<String>,
+    /// As it is bound: the rank is in the port already.
     endpoint: String,
     replay_endpoint: Option<String>,
     topic: Option<String>,
@@ -63,10 +77,31 @@ fn describe(answers: &Answers, probe: &mut Probe) {
     if let Some(metrics) = answers.text("/metrics") {
         describe_cache(metrics, probe);
     }
-    for source in answers.json::<Vec<Source>>("/kv_event_sources").unwrap_or_default() {
-        let rank = DpRank::new(source.data_parallel_rank.unwrap_or(0));
-        probe.announce(rank, &source.endpoint, source.replay_endpoint.as_deref(), source.topic);
+    let sources = answers.json(SOURCES).map(sources_by_rank).unwrap_or_default();
+    if let Some((last, _)) = sources.last_key_value().filter(|(last, _)| **last < MAX_DP_RANKS) {
+        probe.claim_ranks(SOURCES, last + 1);
     }
+    for (rank, source) in sources {
+        probe.announce(DpRank::new(rank), &source.endpoint, source.replay_endpoint.as_deref(), source.topic);
+    }
+}
+
+/// Those that publish, by rank: a map with ranks for keys (0.32), or a list whose entries name theirs. What cannot be read
+/// costs itself only.
+fn sources_by_rank(answer: Value) -> BTreeMap<u32, Source> {
+    let entries: Vec<(Option<u32>, Value)> = match answer {
+        Value::Object(by_rank) => {
+            by_rank.into_iter().map(|(rank, entry)| (rank.parse().ok(), entry)).collect()
+        }
+        Value::Array(list) => list.into_iter().map(|entry| (None, entry)).collect(),
+        _ => Vec::new(),
+    };
+    let read = |(key, entry): (Option<u32>, Value)| {
+        let source: Source = serde_json::from_value(entry).ok()?;
+        let rank = key.or(source.data_parallel_rank).unwrap_or(0);
+        source.publishes().then_some((rank, source))
+    };
+    entries.into_iter().filter_map(read).collect()
 }
 
 /// One series of `vllm:cache_config_info` an engine core; all ranks of a server have the same configuration.
@@ -79,8 +114,19 @@ fn describe_cache(metrics: &str, probe: &mut Probe) {
     probe.block_size = block_size.and_then(|size| BlockSize::new(size).ok());
     // One block of them is never given to a request.
     probe.kv_capacity = number("num_gpu_blocks").map(|blocks| Blocks::new(blocks.saturating_sub(1)));
-    probe.claim_ranks(u32::try_from(caches.len()).unwrap_or(u32::MAX));
-    if cache.label("enable_prefix_caching").is_some_and(|value| value == "False") {
-        probe.notes.push("prefix caching is off: remove --no-enable-prefix-caching".to_owned());
+    probe.claim_ranks("/metrics", u32::try_from(caches.len()).unwrap_or(u32::MAX));
+    probe.caches_prefixes = match cache.label("enable_prefix_caching").as_deref() {
+        Some("True") => Some(true),
+        Some("False") => Some(false),
+        _ => None,
+    };
+}
+
+// === impl Source ===
+
+impl Source {
+    fn publishes(&self) -> bool {
+        self.enable_kv_cache_events.unwrap_or(true)
+            && self.publisher.as_deref().is_none_or(|name| name == "zmq")
     }
 }

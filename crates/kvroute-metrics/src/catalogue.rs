@@ -7,7 +7,9 @@ mod attempt;
 mod decision;
 mod distinct;
 mod funnel;
+mod handover;
 mod history;
+mod identity;
 mod index;
 mod latency;
 mod ledger;
@@ -25,13 +27,14 @@ use kvroute_funnel::{
 };
 
 use crate::{
-    Endpoint, EngineRequests, EventKind, LatencyPart, QueueRefusal, RejectReason, ReplayOutcome,
-    RequestOutcome, RetryReason, SourceState, Stage, WorkerState, WorkerType,
+    Endpoint, EngineRequests, EventKind, IdentityCheck, IdentityState, LatencyPart, MigrationReason,
+    PrefillFallbackReason, QueueRefusal, RejectReason, ReplayOutcome, RequestOutcome, RetryReason,
+    SourceState, Stage, TokenizerCache, WorkerState, WorkerType,
 };
 
 pub(crate) use self::{
-    attempt::*, decision::*, funnel::*, history::*, index::*, latency::*, ledger::*, process::*, queue::*,
-    request::*, shadow::*, source::*, worker::*,
+    attempt::*, decision::*, funnel::*, handover::*, history::*, identity::*, index::*, latency::*,
+    ledger::*, process::*, queue::*, request::*, shadow::*, source::*, worker::*,
 };
 
 /// One metric family.
@@ -143,6 +146,13 @@ pub const CATALOGUE: &[&Row] = &[
     &DISPATCHED_ATTEMPTS,
     &ATTEMPTS,
     &RETRIES,
+    &MIGRATIONS,
+    &PREFILL_FALLBACKS,
+    &STRANDED_PREFILL,
+    // Identity.
+    &IDENTITY_STATE,
+    &IDENTITY_CHECKS,
+    &TOKENIZER_CACHE,
     // Requests.
     &REQUESTS,
     &FIRST_TOKEN_SECONDS,

@@ -134,3 +134,67 @@ closed_label! {
         Broken = "broken",
     }
 }
+
+closed_label! {
+    /// Whether the router cuts prompts into the tokens of a worker's engine.
+    IdentityState {
+        /// Compared, and equal.
+        Proven = "proven",
+        /// Not compared yet, or not often enough.
+        Unproven = "unproven",
+        /// The engine's tokens are others.
+        Mismatch = "mismatch",
+    }
+}
+
+closed_label! {
+    /// Result of one comparison of the router's tokens with an engine's.
+    IdentityCheck {
+        /// The same.
+        Equal = "equal",
+        /// The prompt has another length.
+        Length = "length",
+        /// The prompt has other ids.
+        Ids = "ids",
+        /// The engine was asked and did not tell.
+        Failed = "failed",
+    }
+}
+
+closed_label! {
+    /// Whether a tokenizer's cache had a token.
+    TokenizerCache {
+        /// It had it.
+        Hit = "hit",
+        /// It had to be made.
+        Miss = "miss",
+    }
+}
+
+closed_label! {
+    /// Why a stream went on with another worker.
+    MigrationReason {
+        /// The connection to its worker broke.
+        Broken = "broken",
+        /// Nothing came for too long.
+        Stalled = "stalled",
+        /// The worker ended it without finishing it.
+        EndedEarly = "ended_early",
+    }
+}
+
+closed_label! {
+    /// Why the prompt of a request was not computed by a prefill worker.
+    PrefillFallbackReason {
+        /// There is none.
+        NoWorker = "no_worker",
+        /// None of them is well.
+        Unhealthy = "unhealthy",
+        /// The one that was asked failed.
+        Failed = "failed",
+        /// Enough of it was cached where it is decoded.
+        Cached = "cached",
+        /// It cannot be handed over: a list of prompts, several choices, or an endpoint that has no way for it.
+        Unsupported = "unsupported",
+    }
+}

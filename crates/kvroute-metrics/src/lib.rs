@@ -16,7 +16,9 @@ mod error;
 mod exposition;
 mod families;
 mod funnel;
+mod handover;
 mod history;
+mod identity;
 mod index;
 mod label;
 mod latency;
@@ -43,9 +45,11 @@ pub use catalogue::{CATALOGUE, Group, Kind, Label, Row, Values};
 pub use error::MetricsError;
 pub use funnel::{CachedTotals, LedgerTotals, Losses, ModelFunnel, PhaseFunnel};
 pub use history::{HistoryBounds, HistoryLevels, HistoryMetrics};
+pub use identity::{IdentityMetrics, TokenizerCacheMetrics};
 pub use kvroute_core::{Direction, MessageResult, ReplayOutcome, SharingState, SourceState};
 pub use label::{
-    Endpoint, EngineRequests, EventKind, QueueRefusal, RejectReason, RequestOutcome, RetryReason, Stage,
+    Endpoint, EngineRequests, EventKind, IdentityCheck, IdentityState, MigrationReason,
+    PrefillFallbackReason, QueueRefusal, RejectReason, RequestOutcome, RetryReason, Stage, TokenizerCache,
     WorkerState, WorkerType,
 };
 pub use latency::{AddedLatency, LatencyPart};

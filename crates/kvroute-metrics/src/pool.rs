@@ -2,20 +2,23 @@
 
 use std::sync::{Arc, OnceLock};
 
-use kvroute_core::{ModelName, Phase, Tokens, TokensPerSecond};
+use kvroute_core::{ModelName, Phase, Tokens, TokensPerSecond, WorkerId};
 use parking_lot::Mutex;
 use prometheus::IntCounter;
 
 use crate::families::Families;
+use crate::handover::{MigrationCounters, PrefillCounters};
 use crate::history::{HistoryBounds, HistoryMetrics};
+use crate::identity::CheckCounters;
 use crate::index::IndexMetrics;
 use crate::phase::PhaseMetrics;
 use crate::series::Scope;
 use crate::shadow::ShadowCounters;
 use crate::totals::Totals;
 use crate::{
-    AddedLatency, AttemptMetrics, ModelFunnel, QueueMetrics, RankMetrics, RequestCounters, RequestRecorder,
-    RequestShape, RetryReason, WorkerType,
+    AddedLatency, AttemptMetrics, IdentityMetrics, MigrationReason, ModelFunnel, PrefillFallbackReason,
+    QueueMetrics, RankMetrics, RequestCounters, RequestRecorder, RequestShape, RetryReason,
+    TokenizerCacheMetrics, WorkerType,
 };
 
 /// What the series of a pool are named by, and which of them exist from the start.
@@ -54,6 +57,10 @@ pub struct PoolMetrics {
     shadows: Vec<ShadowCounters>,
     index: OnceLock<IndexMetrics>,
     history: Option<Arc<HistoryMetrics>>,
+    migrations: OnceLock<MigrationCounters>,
+    prefill: OnceLock<PrefillCounters>,
+    identity: OnceLock<Arc<CheckCounters>>,
+    tokenizer_cache: OnceLock<TokenizerCacheMetrics>,
     late: Mutex<Late>,
     _series: Scope,
 }
@@ -110,9 +117,20 @@ impl PoolMetrics {
             history: labels
                 .history
                 .map(|bounds| Arc::new(HistoryMetrics::new(families, totals, labels.model, bounds))),
+            migrations: OnceLock::new(),
+            prefill: OnceLock::new(),
+            identity: OnceLock::new(),
+            tokenizer_cache: OnceLock::new(),
             late: Mutex::default(),
             _series: scope,
         };
+        if labels.phases.contains(&Phase::Prefill) {
+            pool.prefill();
+        }
+        if labels.counts_input {
+            pool.checks();
+            pool.tokenizer_cache();
+        }
         for &phase in labels.phases {
             totals.stages(families, phase);
             let metrics = pool.phase(phase);
@@ -150,6 +168,37 @@ impl PoolMetrics {
     /// Counts an attempt that follows a failed one.
     pub fn retried(&self, reason: RetryReason) {
         self.retries[reason as usize].inc();
+    }
+
+    /// Makes the migrations exist at zero. To be called where streams can go on with another worker: elsewhere they are
+    /// absent, not zero.
+    pub fn migrates(&self) {
+        self.migrations();
+    }
+
+    /// Counts a stream that goes on with another worker.
+    pub fn migrated(&self, reason: MigrationReason) {
+        self.migrations().migrated(reason);
+    }
+
+    /// Counts a request whose prompt no prefill worker computes, though the pool is made for that.
+    pub fn prefill_fell_back(&self, reason: PrefillFallbackReason) {
+        self.prefill().fell_back(reason);
+    }
+
+    /// Counts prompt tokens that a prefill worker computed for nobody.
+    pub fn stranded(&self, tokens: Tokens) {
+        self.prefill().stranded(tokens);
+    }
+
+    /// Handles of one worker's identity.
+    pub fn identity(&self, worker: &WorkerId) -> IdentityMetrics {
+        IdentityMetrics::new(&self.families, &self.model, worker, Arc::clone(self.checks()))
+    }
+
+    /// Handles of what the tokenizer's cache had.
+    pub fn tokenizer_cache(&self) -> &TokenizerCacheMetrics {
+        self.tokenizer_cache.get_or_init(|| TokenizerCacheMetrics::new(&self.families, &self.model))
     }
 
     /// Counts a decision by its reason.
@@ -237,6 +286,18 @@ impl PoolMetrics {
             lost_seconds: phases.iter().flatten().find_map(|phase| phase.lost_seconds()),
             phases: phases.map(|phase| phase.map(|phase| Box::new(phase.funnel()))),
         }
+    }
+
+    fn checks(&self) -> &Arc<CheckCounters> {
+        self.identity.get_or_init(|| Arc::new(CheckCounters::new(&self.families, &self.model)))
+    }
+
+    fn migrations(&self) -> &MigrationCounters {
+        self.migrations.get_or_init(|| MigrationCounters::new(&self.families, &self.model))
+    }
+
+    fn prefill(&self) -> &PrefillCounters {
+        self.prefill.get_or_init(|| PrefillCounters::new(&self.families, &self.model))
     }
 
     fn index(&self) -> &IndexMetrics {

@@ -47,6 +47,8 @@ pub struct RequestRecorder {
     input: Option<Tokens>,
     choices: Choices,
     completion_tokens: Option<Tokens>,
+    /// What was generated before the engine that counts now.
+    generated_before: Tokens,
     is_open: bool,
 }
 
@@ -80,6 +82,7 @@ impl RequestRecorder {
             input: None,
             choices: Choices::new(shape.choices),
             completion_tokens: None,
+            generated_before: Tokens::ZERO,
             is_open: true,
         }
     }
@@ -112,7 +115,14 @@ impl RequestRecorder {
 
     /// The engine counted the generated tokens of the whole response. The latest count stands.
     pub fn completion_tokens(&mut self, tokens: Tokens) {
-        self.completion_tokens = Some(tokens);
+        self.completion_tokens = Some(self.generated_before + tokens);
+    }
+
+    /// Another engine goes on behind so many tokens of the response, and counts only what it generates itself. What the
+    /// engine before counted of it does not stand.
+    pub fn continues(&mut self, generated: Tokens) {
+        self.generated_before = generated;
+        self.completion_tokens = None;
     }
 
     /// The request is over.

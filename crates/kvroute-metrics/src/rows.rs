@@ -79,6 +79,18 @@ pub const DISPATCHED_ATTEMPTS: &Row = &catalogue::DISPATCHED_ATTEMPTS;
 pub const ATTEMPTS: &Row = &catalogue::ATTEMPTS;
 /// Attempts that follow a failed one of the same request.
 pub const RETRIES: &Row = &catalogue::RETRIES;
+/// Streams that went on with another worker behind their first token.
+pub const MIGRATIONS: &Row = &catalogue::MIGRATIONS;
+/// Requests whose prompt was not computed by a prefill worker, by why.
+pub const PREFILL_FALLBACKS: &Row = &catalogue::PREFILL_FALLBACKS;
+/// Prompt tokens that a prefill worker computed and no decode worker ever took.
+pub const STRANDED_PREFILL: &Row = &catalogue::STRANDED_PREFILL;
+/// Whether the router cuts prompts into the tokens of a worker's engine: 1 for the current state, 0 for the others.
+pub const IDENTITY_STATE: &Row = &catalogue::IDENTITY_STATE;
+/// Comparisons of the router's tokens with an engine's, by their result.
+pub const IDENTITY_CHECKS: &Row = &catalogue::IDENTITY_CHECKS;
+/// Prompt tokens by whether the tokenizer's cache had them.
+pub const TOKENIZER_CACHE: &Row = &catalogue::TOKENIZER_CACHE;
 /// Client requests by how they ended; model is unknown where none was recognised.
 pub const REQUESTS: &Row = &catalogue::REQUESTS;
 /// From a request's headers to its first non-empty token.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use kvroute_core::TokenId;
 
 use crate::response::PartReader;
-use crate::{Observation, TokenIds};
+use crate::{Observation, TokenIds, UsageCorrection};
 
 /// What a whole response said, and what the client gets of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +30,14 @@ impl BodyScan {
 
     /// Reads a body whose token ids are treated like that. One that cannot be read passes as it is.
     pub fn read_with(body: Bytes, token_ids: TokenIds) -> Self {
+        Self::read_correcting(body, token_ids, UsageCorrection::default())
+    }
+
+    /// The same with counts of tokens that the client sees corrected.
+    pub fn read_correcting(body: Bytes, token_ids: TokenIds, correction: UsageCorrection) -> Self {
         let mut observations = Vec::new();
         let text = std::str::from_utf8(&body).unwrap_or_default();
-        let mut reader = PartReader::new(token_ids);
+        let mut reader = PartReader::new(token_ids).correcting(correction);
         let forward = match reader.read(text, &mut observations) {
             Some(part) if part.is_edited => {
                 let mut edited = Vec::with_capacity(text.len());

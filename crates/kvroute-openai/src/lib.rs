@@ -7,10 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod edits;
 mod endpoint;
 mod error;
 mod json;
+mod member;
 mod observation;
+mod obstacle;
 mod prompt;
 mod request;
 mod response;
@@ -21,8 +24,11 @@ pub use body::BodyScan;
 pub use endpoint::Endpoint;
 pub use error::{ErrorBody, RequestError};
 pub use json::{JsonError, JsonKind, JsonReader};
+pub use member::{member_of, member_of_first_choice};
 pub use observation::{FinishReason, Observation, TokenCounts};
+pub use obstacle::Obstacle;
 pub use prompt::{ChatPrompt, Prompt, RawJson};
-pub use request::{ClientRequest, UpstreamEdits};
+pub use request::{AnswerSoFar, ClientRequest, UpstreamEdits};
+pub use response::{Delivered, UsageCorrection};
 pub use stream::{StreamScanner, UsageChunk};
 pub use token_ids::{TokenIds, TokenSpan, Unasked};

@@ -13,6 +13,7 @@ use kvroute_core::TokenId;
 pub struct RawJson(Bytes);
 
 /// What the engine will compute, before it is tokenized.
+#[expect(clippy::large_enum_variant, reason = "a request has one prompt, and most are chats")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prompt {
     /// A chat to be rendered by the model's template.
@@ -45,6 +46,10 @@ pub struct ChatPrompt {
     pub chat_template: Option<String>,
     /// `reasoning_effort`, which engines hand to the template.
     pub reasoning_effort: Option<String>,
+    /// `tool_choice`: some engines show the template only the tools that may be called. Absent when null.
+    pub tool_choice: Option<RawJson>,
+    /// `reasoning`, another dialect's object for the effort. Absent when null.
+    pub reasoning: Option<RawJson>,
     /// Whether the prompt ends with the start of an assistant turn. Default true.
     pub add_generation_prompt: bool,
     /// Whether the last message is left open to be continued. Default false.

@@ -6,9 +6,11 @@
 
 mod chat;
 mod completion;
+mod continuation;
 mod fields;
 mod foreign;
 mod injection;
+mod members;
 
 #[cfg(test)]
 mod tests;
@@ -19,9 +21,11 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use self::chat::ChatFields;
+pub use self::continuation::AnswerSoFar;
+use self::continuation::Obstacles;
 use self::foreign::ForeignFields;
 use self::injection::{Edit, Injection};
-use crate::{Endpoint, JsonKind, JsonReader, Prompt, RequestError};
+use crate::{Endpoint, JsonKind, JsonReader, Obstacle, Prompt, RequestError};
 
 /// A request that was read once. Everything that is not listed here passes upstream untouched.
 #[derive(Clone, Debug)]
@@ -58,6 +62,7 @@ pub struct ClientRequest {
     pub bypasses_cache: bool,
     /// Whether the answer begins with the prompt.
     echoes: bool,
+    obstacles: Obstacles,
     body: Bytes,
     injection: Injection,
     token_ids: Edit,
@@ -76,6 +81,9 @@ pub struct UpstreamEdits<'a> {
     pub return_token_ids: bool,
     /// Replaces the model's name: an alias is known to the router only.
     pub model: Option<&'a str>,
+    /// Members of the body and the raw JSON that each becomes, whatever the client said there; without any it is taken
+    /// out. They win over all of the above.
+    pub members: &'a [(&'a str, Option<&'a str>)],
 }
 
 /// What was read so far; a repeated key overwrites what its first occurrence said.
@@ -95,6 +103,7 @@ struct Fields {
     extra_key: Option<String>,
     add_special_tokens: Option<bool>,
     bypass: CacheBypass,
+    obstacles: Obstacles,
     chat: ChatFields,
     foreign: ForeignFields,
     prompt: Option<Prompt>,
@@ -160,7 +169,8 @@ impl ClientRequest {
         let token_ids = asks_for_ids.then(|| self.token_ids.clone());
         let model = edits.model.zip(self.model_at.clone());
         let model = model.map(|(name, at)| (at, Cow::Owned(serde_json::Value::from(name).to_string())));
-        injection::splice(&self.body, [usage, continuous, token_ids, model])
+        let body = injection::splice(&self.body, [usage, continuous, token_ids, model]);
+        if edits.members.is_empty() { body } else { members::set(&body, edits.members) }
     }
 }
 
@@ -225,11 +235,26 @@ impl Fields {
             "logprobs" => self.bypass.logprobs = fields::leniently(reader)? == Some(true),
             "echo" => self.bypass.echo = fields::leniently(reader)? == Some(true),
             "cache_prompt" => self.bypass.forbids_cache = fields::leniently(reader)? == Some(false),
+            _ if Obstacles::concern(key) => self.obstacles.read(reader, key)?,
             "prompt" if endpoint == Endpoint::Completions => self.prompt = completion::read_prompt(reader)?,
             _ if endpoint == Endpoint::ChatCompletions => self.chat.read(reader, key, body)?,
             _ => drop(reader.skip()?),
         }
         Ok(())
+    }
+
+    /// What stands against a continuation of the answer.
+    fn obstacles(&self, endpoint: Endpoint) -> Obstacles {
+        let is_completion = endpoint == Endpoint::Completions;
+        let max_tokens = self.max_completion_tokens.or(self.max_tokens);
+        self.obstacles
+            .or(self.chat.has_multimodal, Obstacle::Multimodal)
+            .or(self.chat.has_tools(), Obstacle::Tools)
+            .or(self.chat.continues_message(), Obstacle::ContinuesMessage)
+            .or(self.bypass.echo, Obstacle::Echo)
+            .or(self.bypass.prompt_logprobs, Obstacle::PromptLogprobs)
+            .or(is_completion && self.bypass.logprobs, Obstacle::TextOffsets)
+            .or(is_completion && max_tokens.is_none(), Obstacle::Unbounded)
     }
 
     fn into_request(
@@ -238,7 +263,7 @@ impl Fields {
         end: usize,
         body: Bytes,
     ) -> Result<ClientRequest, RequestError> {
-        let has_multimodal = self.chat.has_multimodal;
+        let (has_multimodal, obstacles) = (self.chat.has_multimodal, self.obstacles(endpoint));
         let prompt = match endpoint {
             Endpoint::ChatCompletions => Prompt::Chat(self.chat.into_prompt(self.add_special_tokens)?),
             Endpoint::Completions => completion::finish_prompt(self.prompt, self.add_special_tokens)?,
@@ -260,6 +285,7 @@ impl Fields {
             has_multimodal,
             bypasses_cache: self.bypass.holds(endpoint),
             echoes: self.bypass.echo,
+            obstacles,
             body,
             injection: self.injection.unwrap_or_else(|| Injection::new_options(end)),
             token_ids: injection::ask_for_token_ids(self.token_ids_at, end),

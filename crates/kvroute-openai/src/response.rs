@@ -5,7 +5,9 @@
 //! belongs to shows in its members, so nobody has to know it beforehand.
 
 mod choice;
-mod edits;
+mod correction;
+mod death;
+mod delivered;
 mod figures;
 mod ids;
 mod report;
@@ -17,12 +19,15 @@ mod tests;
 
 use kvroute_core::TokenId;
 
-use self::choice::Choices;
-use self::edits::Edits;
+use self::choice::{Choices, Words};
+pub use self::correction::UsageCorrection;
+pub use self::delivered::Delivered;
+use self::delivered::PartSaid;
 use self::ids::{IdReader, Listed};
 use self::report::ReportDraft;
 use self::typed::{Ending, TypedPart};
 use self::usage::MessageUsage;
+use crate::edits::Edits;
 use crate::{FinishReason, JsonError, JsonKind, JsonReader, Observation, TokenIds};
 
 /// What the router has to know about a part in order to forward it.
@@ -32,10 +37,12 @@ pub(crate) struct Part {
     pub(crate) is_usage_only: bool,
     /// A chunk that is there only because the router asked for token ids.
     pub(crate) is_ids_only: bool,
-    /// Something in it must not reach the client.
+    /// Something in it must not reach the client as it is.
     pub(crate) is_edited: bool,
     /// Nothing else is in it.
     pub(crate) is_private: bool,
+    /// Nothing in it is for the client of an answer that another engine goes on with.
+    pub(crate) is_withheld: bool,
 }
 
 /// Reads the parts of one answer in their order.
@@ -47,6 +54,12 @@ pub(crate) struct PartReader {
     response_id: Option<String>,
     sequence_number: Option<u64>,
     ids: IdReader,
+    /// What the client is told in the place of the engine's counts.
+    correction: UsageCorrection,
+    /// What the client has; `None` where nobody keeps it.
+    delivered: Option<Box<Delivered>>,
+    /// The engine told that it died, where another one may go on.
+    has_died: bool,
     /// Those of the part that was read last.
     edits: Edits,
 }
@@ -55,7 +68,8 @@ pub(crate) struct PartReader {
 #[derive(Debug, Default)]
 struct Said<'a> {
     members: usize,
-    choices: Option<Choices>,
+    identity: [Option<&'a str>; 4],
+    choices: Option<Choices<'a>>,
     draft: ReportDraft,
     /// Generated ids beside the choices.
     ids: Listed,
@@ -71,14 +85,54 @@ impl PartReader {
         Self { ids: IdReader::new(token_ids), ..Self::default() }
     }
 
+    /// The same with counts of tokens that the client sees corrected.
+    pub(crate) fn correcting(self, correction: UsageCorrection) -> Self {
+        Self { correction, ..self }
+    }
+
+    /// The same, keeping what the client has, or going on with what it has.
+    pub(crate) fn keeping(mut self, delivered: Delivered) -> Self {
+        self.ids.hides_prompt = delivered.is_continued();
+        Self { delivered: Some(Box::new(delivered)), ..self }
+    }
+
+    pub(crate) fn delivered(&self) -> Option<&Delivered> {
+        self.delivered.as_deref()
+    }
+
+    pub(crate) fn take_delivered(&mut self) -> Option<Box<Delivered>> {
+        self.delivered.take()
+    }
+
+    pub(crate) fn put_delivered(&mut self, delivered: Option<Box<Delivered>>) {
+        self.delivered = delivered;
+    }
+
+    pub(crate) const fn has_died(&self) -> bool {
+        self.has_died
+    }
+
+    /// A part passes that was not read.
+    pub(crate) fn unread(&mut self) {
+        if let Some(delivered) = &mut self.delivered {
+            delivered.unread();
+        }
+    }
+
     /// Reads a part and appends what it says. `None`, and nothing appended, for text that is no JSON object.
     pub(crate) fn read(&mut self, text: &str, observations: &mut Vec<Observation>) -> Option<Part> {
         let (before, ids) = (observations.len(), self.ids.ids().len());
         self.edits.clear();
-        match walk(text, &mut self.ids, &mut self.edits, observations) {
+        match self.walk(text, observations) {
+            Ok(said) if said.is_error && self.delivered.is_some() && death::is_told(text) => {
+                observations.truncate(before);
+                self.has_died = true;
+                Some(Part { is_withheld: true, ..Part::default() })
+            }
             Ok(said) => {
                 self.conclude(&said, observations);
-                Some(self.part(&said))
+                let is_withheld = self.deliver(&said, &observations[before..]);
+                Some(Part { is_withheld, ..self.part(&said) })
             }
             Err(_) => {
                 observations.truncate(before);
@@ -121,14 +175,79 @@ impl PartReader {
         self.sequence_number.map_or(0, |number| number.saturating_add(1))
     }
 
+    fn walk<'a>(
+        &mut self,
+        text: &'a str,
+        observations: &mut Vec<Observation>,
+    ) -> Result<Said<'a>, JsonError> {
+        let Self { ids, edits, correction, delivered, .. } = self;
+        let mut reader = JsonReader::new(text);
+        let mut said = Said::default();
+        reader.object(|member, key| {
+            said.members += 1;
+            if let Some(delivered) = delivered
+                && let Some(at) = Delivered::identity_of(key)
+            {
+                member.kind()?;
+                let start = member.position();
+                let written = member.skip()?;
+                said.identity[at] = Some(written);
+                if let Some(told) = delivered.identity_unlike(at, written) {
+                    edits.replace(start..member.position(), told.to_owned());
+                }
+                return Ok(());
+            }
+            match key {
+                "choices" => said.choices = choice::read_choices(member, ids, edits, observations)?,
+                "usage" => said.draft.read_usage(member, *correction, edits)?,
+                "timings" => said.draft.read_timings(member)?,
+                "prompt_progress" => said.draft.read_progress(member)?,
+                "meta_info" => said.draft.read_meta_info(member)?,
+                "engine_data" => {
+                    member.kind()?;
+                    let start = member.position();
+                    said.ids = said.draft.read_engine_data(member, ids)?;
+                    edits.remove_member(start..member.position());
+                }
+                "prompt_token_ids" => ids.read_prompt(member, edits)?,
+                "error" => said.is_error = member.skip()? != "null",
+                _ => said.typed.read(member, key, &mut said.draft)?,
+            }
+            Ok::<(), JsonError>(())
+        })?;
+        reader.finish()?;
+        Ok(said)
+    }
+
     fn part(&self, said: &Said<'_>) -> Part {
-        let choices = said.choices.unwrap_or_default();
+        let has_no_choices = said.choices.as_ref().is_some_and(|choices| choices.count == 0);
+        let are_ids_only = said.choices.as_ref().is_some_and(|choices| choices.are_ids_only);
         Part {
-            is_usage_only: said.choices.is_some() && choices.count == 0 && said.draft.usage.is_some(),
-            is_ids_only: choices.are_ids_only && self.ids.are_withheld() && !said.is_error,
+            is_usage_only: has_no_choices && said.draft.usage.is_some(),
+            is_ids_only: are_ids_only && self.ids.are_withheld() && !said.is_error,
             is_edited: !self.edits.is_empty(),
             is_private: self.edits.removed() > 0 && self.edits.removed() == said.members,
+            is_withheld: false,
         }
+    }
+
+    /// Notes down what the client gets of a part. Returns whether that is nothing but what it has.
+    fn deliver(&mut self, said: &Said<'_>, observations: &[Observation]) -> bool {
+        let Some(delivered) = &mut self.delivered else { return false };
+        let mut part = PartSaid { identity: said.identity, ..PartSaid::default() };
+        let mut is_empty = false;
+        if let Some((words, is_first)) = said.choices.as_ref().and_then(Choices::only_words) {
+            let Words { text, role, has_other, .. } = words.clone();
+            (part.text, part.role, part.has_other) = (text, role, has_other);
+            part.is_of_first_choice = is_first;
+            is_empty = words.is_empty;
+        }
+        let repeats_role = delivered.repeats_role(&part);
+        if let Some(role) = part.role.clone().filter(|_| repeats_role) {
+            self.edits.remove_nested(role);
+        }
+        delivered.take(&part, observations, self.ids.ids());
+        repeats_role && is_empty
     }
 
     fn conclude(&mut self, said: &Said<'_>, observations: &mut Vec<Observation>) {
@@ -166,38 +285,6 @@ impl PartReader {
             Ending::FailedWhole => observations.push(Observation::Error),
         }
     }
-}
-
-fn walk<'a>(
-    text: &'a str,
-    ids: &mut IdReader,
-    edits: &mut Edits,
-    observations: &mut Vec<Observation>,
-) -> Result<Said<'a>, JsonError> {
-    let mut reader = JsonReader::new(text);
-    let mut said = Said::default();
-    reader.object(|member, key| {
-        said.members += 1;
-        match key {
-            "choices" => said.choices = choice::read_choices(member, ids, edits, observations)?,
-            "usage" => said.draft.read_usage(member)?,
-            "timings" => said.draft.read_timings(member)?,
-            "prompt_progress" => said.draft.read_progress(member)?,
-            "meta_info" => said.draft.read_meta_info(member)?,
-            "engine_data" => {
-                member.kind()?;
-                let start = member.position();
-                said.ids = said.draft.read_engine_data(member, ids)?;
-                edits.remove_member(start..member.position());
-            }
-            "prompt_token_ids" => ids.read_prompt(member, edits)?,
-            "error" => said.is_error = member.skip()? != "null",
-            _ => said.typed.read(member, key, &mut said.draft)?,
-        }
-        Ok::<(), JsonError>(())
-    })?;
-    reader.finish()?;
-    Ok(said)
 }
 
 /// Reads an object member by member, or skips what is no object. Returns whether it was one.

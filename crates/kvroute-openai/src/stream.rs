@@ -16,7 +16,7 @@ use kvroute_core::TokenId;
 use self::forward::Forward;
 use self::line::Verdict;
 use crate::response::PartReader;
-use crate::{Endpoint, ErrorBody, Observation, TokenIds};
+use crate::{Delivered, Endpoint, ErrorBody, Observation, TokenIds, UsageCorrection};
 
 /// What happens to the usage-only chunk (`choices: []`) of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,36 @@ impl StreamScanner {
         }
     }
 
+    /// Corrects the counts of tokens that the client sees, wherever usage appears.
+    #[must_use]
+    pub fn correcting(self, correction: UsageCorrection) -> Self {
+        Self { reader: self.reader.correcting(correction), ..self }
+    }
+
+    /// Keeps what the client of one text gets, so that another engine can go on with it; or goes on with what was kept.
+    #[must_use]
+    pub fn keeping(self, delivered: Delivered) -> Self {
+        Self { reader: self.reader.keeping(delivered), ..self }
+    }
+
+    /// What was kept; `None` where nothing is.
+    pub fn delivered(&self) -> Option<&Delivered> {
+        self.reader.delivered()
+    }
+
+    /// Whether the engine told that it died, in a stream that another one may go on with. That error and all behind it are
+    /// withheld: there is nothing more to read.
+    pub const fn has_died(&self) -> bool {
+        self.reader.has_died()
+    }
+
+    /// The engine broke off, and another one goes on: drops the unfinished line and returns what closes the event that
+    /// the client has only a part of, and what was kept.
+    pub fn suspend(&mut self) -> (Bytes, Option<Delivered>) {
+        let separator = Bytes::from_static(self.drop_unfinished());
+        (separator, self.reader.take_delivered().map(|delivered| *delivered))
+    }
+
     /// Takes the next bytes from the engine and returns those to forward now (maybe none). What was seen in
     /// them is appended to `observations`, token ids stand in [`StreamScanner::token_ids`] until the next call. Only an
     /// unfinished `data:` line is held back.
@@ -113,7 +143,11 @@ impl StreamScanner {
     pub fn finish(&mut self, observations: &mut Vec<Observation>) -> Bytes {
         self.reader.clear_token_ids();
         let line = std::mem::take(&mut self.held);
-        match self.judge(&line, observations) {
+        // Who goes on with a stream that ended so does not forward this line.
+        let delivered = self.reader.take_delivered();
+        let verdict = self.judge(&line, observations);
+        self.reader.put_delivered(delivered);
+        match verdict {
             Verdict::Forward => Bytes::from(line),
             Verdict::Replace => Bytes::from(std::mem::take(&mut self.edited)),
             Verdict::Withhold => Bytes::new(),
@@ -128,11 +162,7 @@ impl StreamScanner {
     /// The engine broke off: drops the unfinished line and returns an error event that stands on its own,
     /// whatever was forwarded before, in the shape of the endpoint's own errors.
     pub fn break_off(&mut self, error: &ErrorBody, endpoint: Endpoint) -> Bytes {
-        self.held.clear();
-        let is_open = self.event_open || self.place == Place::Passing;
-        let separator: &[u8] = if is_open { b"\n\n" } else { b"" };
-        self.place = Place::Line;
-        self.event_open = false;
+        let separator = self.drop_unfinished();
         let event = error.to_event(endpoint, self.reader.next_sequence_number());
         Bytes::from([separator, &event].concat())
     }
@@ -145,6 +175,15 @@ impl StreamScanner {
     /// The id of the response, once a stream of `/v1/responses` has told it: what a later request may continue.
     pub fn response_id(&self) -> Option<&str> {
         self.reader.response_id()
+    }
+
+    /// Drops the unfinished line. Returns what closes an event that was forwarded in part.
+    fn drop_unfinished(&mut self) -> &'static [u8] {
+        self.held.clear();
+        let is_open = self.event_open || self.place == Place::Passing;
+        self.place = Place::Line;
+        self.event_open = false;
+        if is_open { b"\n\n" } else { b"" }
     }
 
     const fn longest_line(&self) -> usize {
@@ -174,6 +213,9 @@ impl StreamScanner {
             if fits && line::may_be_data(&self.held, tail) {
                 self.held.extend_from_slice(tail);
                 return;
+            }
+            if line::may_be_data(&self.held, tail) {
+                self.reader.unread();
             }
             forward.write(&self.held);
             self.held.clear();
@@ -221,12 +263,16 @@ impl StreamScanner {
 
     /// What happens to a complete line.
     fn judge(&mut self, line: &[u8], observations: &mut Vec<Observation>) -> Verdict {
+        if self.has_died() {
+            return Verdict::Withhold;
+        }
         if line.is_empty() {
             let swallowed = std::mem::take(&mut self.swallow_blank);
             return if swallowed { Verdict::Withhold } else { Verdict::Forward };
         }
         let seen = observations.len();
         let verdict = if line.len() > self.longest_line() {
+            self.reader.unread();
             Verdict::Forward
         } else {
             line::judge(line, self.usage_chunk, &mut self.reader, observations, &mut self.edited)

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
-use kvroute_core::{Tokens, WorkerRank};
+use kvroute_core::{Phase, Tokens, WorkerRank};
 use kvroute_funnel::Count;
 use kvroute_metrics::{Endpoint, RequestOutcome};
 use tokio::time::Instant;
@@ -37,13 +37,17 @@ pub(crate) struct AccessRecord {
     /// Code of the router's own error.
     pub(crate) error: Option<&'static str>,
     pub(crate) attempts: u32,
-    /// The last one.
+    /// The last one that the client's answer comes of.
     pub(crate) attempt: Option<AttemptRecord>,
+    /// The last one that computed the prompt for it; `None` where that is the same one.
+    pub(crate) prefill: Option<AttemptRecord>,
     /// How long it had to wait for its turn, or for the first worker; `None` if it never had to.
     pub(crate) queued: Option<Duration>,
     /// Since its headers had come; `None` where the answer is no stream.
     pub(crate) first_token: Option<Duration>,
     pub(crate) output: Option<Tokens>,
+    /// What of its answer came of workers whose stream broke.
+    pub(crate) output_before: Tokens,
 }
 
 /// What is known of one dispatch.
@@ -85,9 +89,11 @@ impl AccessRecord {
             error: None,
             attempts: 0,
             attempt: None,
+            prefill: None,
             queued: None,
             first_token: None,
             output: None,
+            output_before: Tokens::ZERO,
         }
     }
 
@@ -100,9 +106,31 @@ impl AccessRecord {
         }
     }
 
-    /// Writes the line.
+    /// One more worker gets it.
+    pub(crate) fn begins(&mut self, phase: Phase, attempt: AttemptRecord) {
+        self.attempts += 1;
+        if phase == Phase::Prefill {
+            self.prefill = Some(attempt);
+            return;
+        }
+        self.attempt = Some(attempt);
+        if phase == Phase::Aggregated {
+            self.prefill = None; // Of no use to a worker that computes the prompt itself.
+        }
+    }
+
+    /// What is known of the last attempt of a phase.
+    pub(crate) const fn of_phase(&mut self, phase: Phase) -> Option<&mut AttemptRecord> {
+        match phase {
+            Phase::Prefill => self.prefill.as_mut(),
+            Phase::Aggregated | Phase::Decode => self.attempt.as_mut(),
+        }
+    }
+
+    /// Writes the line. Where another worker computed the prompt, what was known and reused of it is told of that one.
     pub(crate) fn write(&self) {
-        let attempt = self.attempt.as_ref();
+        let worker = self.attempt.as_ref().or(self.prefill.as_ref());
+        let attempt = self.prefill.as_ref().or(self.attempt.as_ref());
         let count = attempt.map(|attempt| attempt.count);
         let cached = count.and_then(Count::cached);
         tracing::info!(
@@ -117,8 +145,10 @@ impl AccessRecord {
             outcome = self.outcome().as_str(),
             error = self.error,
             attempts = self.attempts,
-            worker = attempt.map(|attempt| attempt.rank.worker.as_str()),
-            dp_rank = attempt.map(|attempt| attempt.rank.dp_rank.get()),
+            worker = worker.map(|worker| worker.rank.worker.as_str()),
+            dp_rank = worker.map(|worker| worker.rank.dp_rank.get()),
+            prefill_worker = self.prefill.as_ref().map(|prefill| prefill.rank.worker.as_str()),
+            prefill_dp_rank = self.prefill.as_ref().map(|prefill| prefill.rank.dp_rank.get()),
             policy = attempt.map(|attempt| attempt.policy.as_str()),
             reason = attempt.map(|attempt| attempt.reason),
             input_tokens = count.and_then(Count::input).map(Tokens::get),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kvroute_core::Tokens;
+use kvroute_core::{Phase, Tokens};
 use kvroute_metrics::QueueRefusal;
 use kvroute_select::{Bound, Nobody, QueueOrder};
 use tokio::time::Instant;
@@ -94,16 +94,17 @@ impl Pool {
 
     /// What a rank must be for the request.
     pub(crate) fn lane(&self, asked: &Asked<'_>) -> Result<Lane, Unplaced> {
-        let (pin, adapter) = (asked.hints.pin.clone(), self.adapter_of(asked.request).map(Into::into));
-        if pin.is_some() {
-            return Ok(Lane { pin, adapter, home: None });
+        let (pin, adapter) = (asked.pin().cloned(), self.adapter_of(asked.request).map(Into::into));
+        let lane = Lane { pin, adapter, engine: asked.engine, ..Lane::any(asked.phase) };
+        if lane.pin.is_some() || asked.phase == Phase::Decode {
+            return Ok(lane);
         }
         let home = match self.desk().bound(asked.request, asked.hints) {
             Bound::Free => None,
             Bound::Home(rank, refusal) => Some(Home { rank, away: refusal.message }),
             Bound::Nowhere(refusal) => return Err(Unplaced::Unservable(refusal.message)),
         };
-        Ok(Lane { pin, adapter, home })
+        Ok(Lane { home, ..lane })
     }
 
     /// What is to be computed of the prompt on the rank that has most of it; asked only where the queue goes by it.
@@ -112,7 +113,8 @@ impl Pool {
         if self.config().queue.order != QueueOrder::ShortestPrefill {
             return input;
         }
-        let (_, cached) = self.inquire(&self.fleet(), asked, &mut DecisionTimer::start(), |inquiry| {
+        let fleet = self.fleet();
+        let (_, cached) = self.inquire(&fleet, asked, &mut DecisionTimer::start(), |inquiry| {
             inquiry.cached.into_iter().flatten().map(|cached| cached.total()).max().unwrap_or_default()
         });
         input.saturating_sub(cached)

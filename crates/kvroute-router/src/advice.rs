@@ -49,6 +49,9 @@ impl Shared {
             counting: &counting,
             prompt_lengths: &counting.prompt_lengths(),
             hints: &hints,
+            salt: request.cache_salt.as_deref(),
+            phase: pool.first_phase(),
+            engine: None,
             tried: &[],
         };
         pool.advise(&asked).map_err(|unplaced| self.unplaced(&pool, unplaced))

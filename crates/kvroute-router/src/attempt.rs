@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use kvroute_core::{AttemptId, TokenId, Tokens};
+use kvroute_core::{AttemptId, Phase, TokenId, Tokens};
 use kvroute_funnel::{AttemptLedger, Close, Closed, ReportOutcome};
 use kvroute_metrics::{AttemptMetrics, LatencyPart, RequestOutcome, RequestRecorder};
 use kvroute_openai::Observation;
@@ -19,6 +19,7 @@ use crate::config::HistoryOutputs;
 use crate::decisions::ReportRecord;
 use crate::error::RouteError;
 use crate::history::Lesson;
+use crate::identity::{Reported, Witness};
 use crate::pool::Pool;
 use crate::promise::Promise;
 use crate::rank::Rank;
@@ -29,11 +30,14 @@ use crate::trail::{AttemptTrail, Trail};
 pub(crate) struct Attempt {
     pool: Arc<Pool>,
     rank: Arc<Rank>,
+    phase: Phase,
     received: Instant,
     waited: Duration,
     promise: Promise,
     /// What the history learns of it; `None` where none was asked.
     lesson: Option<Lesson>,
+    /// What it tells of its engine's tokens; `None` where there is nothing to compare.
+    witness: Option<Witness>,
     /// Whether the HTTP client has it.
     is_sent: bool,
     engine_prompt: Option<u64>,
@@ -50,7 +54,8 @@ pub(crate) struct Attempt {
 struct Books {
     booking: Booked,
     ledger: AttemptLedger<AttemptMetrics>,
-    recorder: RequestRecorder,
+    /// `None` of a prefill beside a decode attempt that has it.
+    recorder: Option<RequestRecorder>,
     /// Where its decision stands, if it was kept.
     decision: Option<String>,
 }
@@ -68,13 +73,15 @@ pub(crate) struct AttemptParams {
     pub(crate) pool: Arc<Pool>,
     pub(crate) rank: Arc<Rank>,
     pub(crate) id: AttemptId,
+    pub(crate) phase: Phase,
     pub(crate) received: Instant,
     /// How long the request waited in the queue.
     pub(crate) waited: Duration,
     pub(crate) promise: Promise,
     pub(crate) lesson: Option<Lesson>,
     pub(crate) ledger: AttemptLedger<AttemptMetrics>,
-    pub(crate) recorder: RequestRecorder,
+    pub(crate) witness: Option<Witness>,
+    pub(crate) recorder: Option<RequestRecorder>,
     pub(crate) decision: Option<String>,
     /// Why this rank.
     pub(crate) reason: &'static str,
@@ -90,19 +97,23 @@ impl Attempt {
             pool,
             rank,
             id,
+            phase,
             received,
             waited,
             promise,
             lesson,
             ledger,
+            witness,
             mut recorder,
             decision,
             reason,
             trail,
         } = params;
         let count = ledger.opening().count;
-        recorder.served_by(&rank.metrics, count.input());
-        let trail = trail.attempt(|| AttemptRecord {
+        if let Some(recorder) = &mut recorder {
+            recorder.served_by(&rank.metrics, count.input());
+        }
+        let trail = trail.attempt(phase, || AttemptRecord {
             rank: rank.name.clone(),
             policy: pool.config().policy.clone(),
             reason,
@@ -117,10 +128,12 @@ impl Attempt {
         Self {
             pool,
             rank,
+            phase,
             received,
             waited,
             promise,
             lesson,
+            witness,
             is_sent: false,
             engine_prompt,
             engine_output,
@@ -133,6 +146,11 @@ impl Attempt {
     /// The rank that serves it.
     pub(crate) fn rank(&self) -> &Arc<Rank> {
         &self.rank
+    }
+
+    /// What it does of its request.
+    pub(crate) const fn phase(&self) -> Phase {
+        self.phase
     }
 
     /// The pool it belongs to.
@@ -178,15 +196,20 @@ impl Attempt {
 
     /// Takes what was seen in the response; `token_ids` came with it.
     pub(crate) fn observe(&mut self, observation: &Observation, token_ids: &[TokenId]) {
+        // Ids may be read for another end than the history, which is not to learn of them where it follows none.
+        let is_unfollowed = matches!(observation, Observation::Generated { .. }) && !self.follows_token_ids();
+        let teaches = self.phase != Phase::Prefill && !is_unfollowed;
         let Some(books) = &mut self.books else { return };
-        if let Some(lesson) = &mut self.lesson {
+        if let Some(lesson) = self.lesson.as_mut().filter(|_| teaches) {
             lesson.observe(observation, token_ids);
         }
         match observation {
             Observation::Content { choice } => self.content(*choice),
             Observation::Usage(counts) => {
                 if let Some(completion) = counts.completion.map(Tokens::new) {
-                    books.recorder.completion_tokens(completion);
+                    if let Some(recorder) = books.recorder.as_mut().filter(|_| self.phase != Phase::Prefill) {
+                        recorder.completion_tokens(completion);
+                    }
                     self.engine_output = Some(completion);
                 }
                 if let Some(prompt) = counts.prompt {
@@ -228,6 +251,38 @@ impl Attempt {
         self.close(Close::Failed)
     }
 
+    /// Closes the books of an attempt that did its part, but for those of its request: another one goes on with it.
+    pub(crate) fn hand_on(mut self) -> Option<RequestRecorder> {
+        self.close(Close::Completed)
+    }
+
+    /// Closes the books of an attempt whose part nobody needs any more, but for those of its request.
+    pub(crate) fn give_up(mut self) -> Option<RequestRecorder> {
+        self.close(Close::Cancelled)
+    }
+
+    /// F4, once its engine has told it.
+    pub(crate) fn reported_reuse(&self) -> Option<Tokens> {
+        self.books.as_ref()?.ledger.reused()
+    }
+
+    /// Lets another attempt of the request have its books.
+    pub(crate) fn lend_recorder(&mut self) -> Option<RequestRecorder> {
+        self.books.as_mut()?.recorder.take()
+    }
+
+    /// Takes the books of the request over from another attempt of it.
+    pub(crate) fn borrow_recorder(&mut self, recorder: Option<RequestRecorder>) {
+        if let Some(books) = &mut self.books {
+            books.recorder = recorder;
+        }
+    }
+
+    /// What the history learns of what is generated behind its prompt; to be asked before its books close.
+    pub(crate) fn lesson(&self) -> Option<Lesson> {
+        self.lesson.clone()
+    }
+
     /// Closes the books of an attempt that its worker refused as the client's own fault.
     pub(crate) fn finish_refused(mut self) {
         self.settle(Close::Failed, RequestOutcome::Rejected);
@@ -236,10 +291,14 @@ impl Attempt {
     fn content(&mut self, choice: u32) {
         let Some(books) = &mut self.books else { return };
         let since_headers = self.received.elapsed();
-        books.recorder.chunk(choice, since_headers);
+        if let Some(recorder) = books.recorder.as_mut().filter(|_| self.phase != Phase::Prefill) {
+            recorder.chunk(choice, since_headers);
+        }
         let (desk, id) = (self.pool.desk(), books.booking.id);
         if self.output.is_zero() {
-            self.trail.first_token(since_headers);
+            if self.phase != Phase::Prefill {
+                self.trail.first_token(since_headers);
+            }
             desk.first_token(id, &self.rank);
             self.pool.gate().wake();
         }
@@ -278,10 +337,7 @@ impl Attempt {
         if self.is_sent {
             ledger.dispatched();
         }
-        if close == Close::Completed
-            && let Some(lesson) = self.lesson.take()
-            && lesson.teach(&self.promise.hashed)
-        {
+        if close == Close::Completed && self.teach() {
             ledger.taught();
         }
         let Closed { closing, pending } = ledger.close(close);
@@ -298,12 +354,30 @@ impl Attempt {
         if let Some(pending) = pending {
             self.promise.clone().explain(pending);
         }
-        match closing.outcome {
-            Some(ReportOutcome::Mismatched) => self.pool.warn_mismatch(&self.rank, input, self.engine_prompt),
-            Some(ReportOutcome::Missing) => self.pool.warn_missing_report(&self.rank),
-            _ => {}
+        if let Some(witness) = self.witness.take() {
+            let (prompt, predicted, reused) = (self.engine_prompt, self.promise.predicted, closing.reused);
+            witness.closed(&self.pool, Reported { prompt, predicted, reused });
         }
-        Some(recorder)
+        if closing.outcome == Some(ReportOutcome::Missing) {
+            self.pool.warn_missing_report(&self.rank);
+        }
+        recorder
+    }
+
+    /// Returns whether anything was learned of the attempt's own prompt.
+    fn teach(&mut self) -> bool {
+        let Some(lesson) = self.lesson.take() else { return false };
+        match self.phase {
+            Phase::Aggregated => lesson.teach(),
+            Phase::Prefill => {
+                lesson.teach_prompts();
+                true
+            }
+            Phase::Decode => {
+                lesson.teach();
+                false
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kvroute_core::{BlockSize, ModelName, Tokens, WorkerId};
+use kvroute_core::{BlockSize, ModelName, Tokens, WorkerId, WorkerRole};
 use kvroute_select::{CostWeights, PolicyOptions, QueueOrder};
 use kvroute_zmtp::Endpoint;
 
@@ -51,6 +51,14 @@ pub struct PoolConfig {
     pub queue: QueueConfig,
     /// What is kept of the decisions.
     pub decisions: DecisionsConfig,
+    /// What happens where an engine counts other tokens than the router.
+    pub on_mismatch: OnMismatch,
+    /// What happens to a request that no prefill worker can take.
+    pub on_no_prefill: OnNoPrefill,
+    /// Tokens of a prompt that a decode worker computes itself rather than have them handed over; zero: none.
+    pub local_prefill: Tokens,
+    /// How often one stream that breaks off may go on elsewhere.
+    pub migrations: u32,
     /// How often the engines are asked for their own load; `None` never asks.
     pub engine_load: Option<Duration>,
     /// Limits of one upstream call.
@@ -66,6 +74,24 @@ pub enum TokenizerSource {
     Engine,
     /// A folder with `tokenizer.json` and its chat template, or the file itself.
     Path(PathBuf),
+}
+
+/// How prompts are counted once the router's own tokenizer is found to disagree with an engine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnMismatch {
+    /// By the engine's tokenize endpoint.
+    Engine,
+    /// Not at all: requests are routed by load.
+    Load,
+}
+
+/// What happens to requests of a pool with prefill workers while none of them can take a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnNoPrefill {
+    /// A decode or an aggregated worker computes the prompt too.
+    Fallback,
+    /// They wait, and are refused in the end.
+    Strict,
 }
 
 /// Whether attempts of a pool are counted at selection.
@@ -185,6 +211,8 @@ pub struct Timeouts {
 pub struct WorkerConfig {
     /// Base address, `http://host:port`.
     pub url: String,
+    /// Which part of a request it takes.
+    pub role: WorkerRole,
     /// Where its KV events come from.
     pub kv_events: EventEndpoint,
     /// Where lost KV events can be asked for.
@@ -227,6 +255,10 @@ impl PoolConfig {
             history: HistoryConfig::default(),
             queue: QueueConfig::default(),
             decisions: DecisionsConfig::default(),
+            on_mismatch: OnMismatch::Engine,
+            on_no_prefill: OnNoPrefill::Fallback,
+            local_prefill: Tokens::ZERO,
+            migrations: 1,
             engine_load: None,
             timeouts: Timeouts::default(),
             workers,
@@ -298,10 +330,21 @@ impl WorkerConfig {
         WorkerId::new(authority.trim_end_matches('/'))
     }
 
+    /// The host of its address, without brackets.
+    pub fn host(&self) -> &str {
+        let authority = self.url.split_once("://").map_or(self.url.as_str(), |(_, authority)| authority);
+        let authority = authority.split('/').next().unwrap_or_default();
+        match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, _port)) => host,
+            None => authority.split_once(':').map_or(authority, |(host, _port)| host),
+        }
+    }
+
     /// A worker of which only the address is known.
     pub fn at(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            role: WorkerRole::Aggregated,
             kv_events: EventEndpoint::Auto,
             kv_replay: EventEndpoint::Auto,
             dp_ranks: None,

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kvroute_core::{
-    AttemptId, BlockSize, CachedTokens, Exclusion, HashedPrompts, PlacementReason, Tokens, TokensPerSecond,
-    WorkerId,
+    AttemptId, BlockSize, CachedTokens, Exclusion, HashedPrompts, Phase, PlacementReason, Tokens,
+    TokensPerSecond, WorkerId,
 };
+use kvroute_engine::EngineKind;
 use kvroute_funnel::CachedStages;
 use kvroute_metrics::SelectionOverlap;
 use kvroute_openai::ClientRequest;
@@ -45,8 +46,14 @@ struct DeskState {
 /// One attempt to be placed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inquiry<'a> {
-    /// The pool's ranks of this moment.
+    /// What the attempt is to do of the request.
+    pub(crate) phase: Phase,
+    /// The kind of engine that the prompt's KV comes from; `None` where it comes from nobody.
+    pub(crate) engine: Option<EngineKind>,
+    /// The pool's ranks of this moment that take this phase.
     pub(crate) ranks: &'a [Arc<Rank>],
+    /// Whether the pool has others beside them.
+    pub(crate) has_others: bool,
     /// Cached prefix on each rank; `None` where no index was asked.
     pub(crate) cached: Option<&'a [CachedTokens]>,
     /// The prompts as hashed; empty where they were not.
@@ -286,6 +293,7 @@ impl<'a> Inquiry<'a> {
             hashed: self.hashed,
             prompt_lengths: self.prompt_lengths,
             choices: self.choices,
+            takes_over: self.phase == Phase::Decode,
             shows_first_token: self.is_stream,
             weights: self.weights,
             affinity: self.affinity,
@@ -315,6 +323,9 @@ impl<'a> Inquiry<'a> {
         }
         if self.adapter.is_some_and(|adapter| !rank.serves_adapter(adapter)) {
             return Some(Exclusion::Adapter);
+        }
+        if self.engine.is_some_and(|engine| engine != rank.engine) {
+            return Some(Exclusion::Filtered);
         }
         self.tried.contains(&rank.name.worker).then_some(Exclusion::AlreadyTried)
     }

@@ -14,26 +14,28 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::response::Parts;
 use http::{Method, Request, Response, Uri};
 use http_body_util::Full;
-use kvroute_core::WorkerId;
+use kvroute_core::{Phase, WorkerId};
+use kvroute_engine::RankSteering;
 use kvroute_funnel::Close;
 use kvroute_metrics::{RequestRecorder, RetryReason};
-use kvroute_openai::{BodyScan, ClientRequest, Observation, StreamScanner, TokenIds, UpstreamEdits};
+use kvroute_openai::{BodyScan, Observation, StreamScanner, TokenIds, UpstreamEdits, UsageCorrection};
 
-use self::exchange::{Answer, Failure, Limits};
-use self::injected::Injected;
+pub(crate) use self::exchange::{Answer, Failure, Limits};
+pub(crate) use self::injected::Injected;
 use crate::attempt::Attempt;
 use crate::error::RouteError;
+use crate::handover::Answered;
 use crate::headers;
 use crate::relay::{RelayBody, StreamRelay};
+use crate::route::{Leg, Route};
 
-/// One request with what names it.
-#[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(crate) request: Arc<ClientRequest>,
-    pub(crate) headers: HeaderMap,
-    pub(crate) request_id: HeaderValue,
-    /// Whether the caller may see how it was placed.
-    pub(crate) explains: bool,
+/// The head of an answer, and the attempt that it belongs to.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) attempt: Attempt,
+    pub(crate) answer: Answer,
+    pub(crate) injected: Injected,
+    pub(crate) limits: Limits,
 }
 
 /// An attempt that brought no answer. Its books are closed, but for those of its request.
@@ -47,56 +49,64 @@ pub(crate) struct Failed {
     pub(crate) recorder: Option<RequestRecorder>,
 }
 
-// === impl Call ===
-
-impl Call {
-    /// Headers that tell a trusted caller how the attempt was placed.
-    fn explanation(&self, attempt: &Attempt) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        if self.explains {
-            let worker = &attempt.rank().name;
-            headers::explain(&mut headers, worker, attempt.predicted(), attempt.decision());
-        }
-        headers
-    }
-}
-
-/// Sends the call to the attempt's worker. The attempt ends here, or lives on in the stream that is returned. Whatever
-/// becomes of it, a trusted caller is told where it went: of those that fail one wants to know it most.
-pub(crate) async fn dispatch(attempt: Attempt, call: &Call) -> Result<Response<RelayBody>, Failed> {
-    let explanation = call.explanation(&attempt);
-    match send(attempt, call).await {
-        Ok(mut response) => {
-            response.headers_mut().extend(explanation);
-            Ok(response)
-        }
-        Err(failed) => Err(Failed { error: failed.error.explained(explanation), ..failed }),
-    }
-}
-
-async fn send(mut attempt: Attempt, call: &Call) -> Result<Response<RelayBody>, Failed> {
+/// Sends a leg to the attempt's worker. Whatever becomes of it, a trusted caller is told where it went: of those that fail
+/// one wants to know it most.
+pub(crate) async fn dispatch(mut attempt: Attempt, route: &Route, leg: &Leg) -> Result<Sent, Failed> {
     let limits = Limits::start(&attempt);
-    match ask(&mut attempt, call, &limits).await {
-        Ok((Answer::Stream(head, upstream), injected)) => {
-            let ids = injected.ids_in_answer(&attempt);
-            let scanner = StreamScanner::with_token_ids(injected.usage_chunk(), ids);
-            let relay = StreamRelay::new(upstream, scanner, call.request.endpoint, attempt, limits.deadline);
-            Ok(for_client(&head, call, RelayBody::stream(relay)))
+    match ask(&mut attempt, route, leg, &limits).await {
+        Ok((answer, injected)) => Ok(Sent { attempt, answer, injected, limits }),
+        Err(failure) => {
+            let explanation = explanation(&attempt, route);
+            let failed = failure.end(attempt);
+            Err(Failed { error: failed.error.explained(explanation), ..failed })
         }
-        Ok((Answer::Whole(head, body), injected)) => {
-            let ids = injected.ids_in_answer(&attempt);
-            Ok(whole(attempt, call, &head, body, ids))
-        }
-        Err(failure) => Err(failure.end(attempt)),
+    }
+}
+
+/// Headers that tell a trusted caller how the attempt was placed.
+pub(crate) fn explanation(attempt: &Attempt, route: &Route) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if route.explains {
+        let name = if attempt.phase() == Phase::Prefill { headers::PREFILL_WORKER } else { headers::WORKER };
+        let worker = (name, &attempt.rank().name);
+        headers::explain(&mut headers, worker, attempt.predicted(), attempt.decision());
+    }
+    headers
+}
+
+// === impl Answered ===
+
+impl Answered {
+    /// The client's answer. The attempt ends here, or lives on in the stream that is returned.
+    pub(crate) fn into_response(self, route: &Arc<Route>) -> Response<RelayBody> {
+        let Self { sent, correction, explanation } = self;
+        let Sent { attempt, answer, injected, limits } = sent;
+        let ids = injected.ids_in_answer(&attempt);
+        let mut response = match answer {
+            Answer::Stream(head, upstream) => {
+                let scanner =
+                    StreamScanner::with_token_ids(injected.usage_chunk(), ids).correcting(correction);
+                let relay = StreamRelay::new(upstream, scanner, route, attempt, limits.deadline);
+                for_client(&head, route, RelayBody::stream(relay))
+            }
+            Answer::Whole(head, body) => whole(attempt, route, &head, body, ids, correction),
+        };
+        response.headers_mut().extend(explanation);
+        response
     }
 }
 
 /// The worker's answer, and what was asked for it beyond what the client asks.
-async fn ask(attempt: &mut Attempt, call: &Call, limits: &Limits) -> Result<(Answer, Injected), Failure> {
-    let wanted = Injected::wanted(attempt, call);
+pub(crate) async fn ask(
+    attempt: &mut Attempt,
+    route: &Route,
+    leg: &Leg,
+    limits: &Limits,
+) -> Result<(Answer, Injected), Failure> {
+    let wanted = Injected::wanted(attempt, &route.request);
     let mut injected = wanted;
     loop {
-        let request = upstream_request(attempt, call, injected)?;
+        let request = upstream_request(attempt, route, leg, injected)?;
         let answer = Answer::to(request, attempt, limits).await?;
         let Some(left) = injected.without_refused(&answer) else {
             wanted.remember(injected, &answer, &attempt.rank().worker);
@@ -108,41 +118,69 @@ async fn ask(attempt: &mut Attempt, call: &Call, limits: &Limits) -> Result<(Ans
 
 fn upstream_request(
     attempt: &Attempt,
-    call: &Call,
+    route: &Route,
+    leg: &Leg,
     injected: Injected,
 ) -> Result<Request<Full<Bytes>>, Failure> {
     let rank = attempt.rank();
-    let body = call.request.upstream_body(UpstreamEdits {
+    let steering = if rank.ranks_of_worker > 1 { rank.engine.rank_steering() } else { RankSteering::None };
+    let number = rank.name.dp_rank.get().to_string();
+    let mut members: Vec<_> = leg.members.iter().map(|(name, json)| (*name, json.as_deref())).collect();
+    let salt = tenant_salt(attempt, route);
+    members.extend(salt.as_deref().map(|salt| ("cache_salt", Some(salt))));
+    if let RankSteering::Member(name) = steering {
+        members.push((name, Some(&number)));
+    }
+    let body = route.request.upstream_body(UpstreamEdits {
         inject_usage: injected.usage,
         keep_continuous: rank.engine.heeds_continuous_usage_alone(),
         return_token_ids: injected.token_ids,
-        model: attempt.pool().model_for_worker(&call.request),
+        model: attempt.pool().model_for_worker(&route.request),
+        members: &members,
     });
-    let url = format!("{}{}", rank.worker.config().url, call.request.endpoint.path());
+    let url = format!("{}{}", rank.worker.config().url, route.request.endpoint.path());
     let built = url
         .parse::<Uri>()
         .map_err(http::Error::from)
         .and_then(|uri| Request::builder().method(Method::POST).uri(uri).body(Full::new(body)));
     let mut request = built.map_err(|error| Failure::Broke(error.to_string()))?;
-    *request.headers_mut() = headers::for_worker(&call.headers, &call.request_id);
-    if let Some(header) = rank.engine.rank_header().filter(|_| rank.ranks_of_worker > 1) {
+    *request.headers_mut() = headers::for_worker(&route.headers, &route.request_id);
+    attempt.propagate(request.headers_mut());
+    if let RankSteering::Header(header) = steering {
         let value = HeaderValue::from(rank.name.dp_rank.get());
         request.headers_mut().insert(HeaderName::from_static(header), value);
     }
     Ok(request)
 }
 
+/// The salt of the request's tenant as JSON, in the place of what the client sent.
+fn tenant_salt(attempt: &Attempt, route: &Route) -> Option<String> {
+    let salt = route.salt.as_deref()?;
+    if !attempt.rank().engine.takes_cache_salt() {
+        attempt.pool().warn_unsalted(attempt.rank());
+        return None;
+    }
+    Some(serde_json::Value::from(salt).to_string())
+}
+
 /// Closes the books of an answer that is known to its end.
-fn whole(mut attempt: Attempt, call: &Call, head: &Parts, body: Bytes, ids: TokenIds) -> Response<RelayBody> {
+fn whole(
+    mut attempt: Attempt,
+    route: &Route,
+    head: &Parts,
+    body: Bytes,
+    ids: TokenIds,
+    correction: UsageCorrection,
+) -> Response<RelayBody> {
     if !head.status.is_success() {
         tracing::debug!(worker = %attempt.rank().name, status = %head.status, "worker refused a request");
         match head.status.is_client_error() {
             true => attempt.finish_refused(),
             false => attempt.finish(Close::Failed),
         }
-        return for_client(head, call, RelayBody::whole(body));
+        return for_client(head, route, RelayBody::whole(body));
     }
-    let scan = BodyScan::read_with(body, ids);
+    let scan = BodyScan::read_correcting(body, ids, correction);
     for observation in &scan.observations {
         attempt.observe(observation, &scan.token_ids);
     }
@@ -151,12 +189,12 @@ fn whole(mut attempt: Attempt, call: &Call, head: &Parts, body: Bytes, ids: Toke
     }
     let has_failed = scan.observations.contains(&Observation::Error);
     attempt.finish(if has_failed { Close::Failed } else { Close::Completed });
-    for_client(head, call, RelayBody::whole(scan.forward))
+    for_client(head, route, RelayBody::whole(scan.forward))
 }
 
-fn for_client(head: &Parts, call: &Call, body: RelayBody) -> Response<RelayBody> {
+fn for_client(head: &Parts, route: &Route, body: RelayBody) -> Response<RelayBody> {
     let mut response = Response::new(body);
     *response.status_mut() = head.status;
-    *response.headers_mut() = headers::for_client(&head.headers, &call.request_id);
+    *response.headers_mut() = headers::for_client(&head.headers, &route.request_id);
     response
 }

@@ -47,6 +47,9 @@ pub enum ErrorKind {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The client has no key that this router knows.
+    #[error("{0}; send one as \"authorization: Bearer KEY\"")]
+    Unauthorized(&'static str),
     /// The client stopped sending its body.
     #[error("request body could not be read: {0}")]
     BodyBroken(String),
@@ -149,6 +152,14 @@ pub enum ErrorKind {
         /// The transport's own words.
         cause: String,
     },
+    /// A stream that broke, and that no other worker goes on with.
+    #[error("{broken}; it was not continued on another worker: {reason}")]
+    NotContinued {
+        /// What broke it.
+        broken: Box<ErrorKind>,
+        /// Why nobody goes on.
+        reason: String,
+    },
     /// The router stops, and the drain time is over.
     #[error("the router is stopping and its drain time is over; send the request again")]
     Stopping,
@@ -190,6 +201,11 @@ impl RouteError {
     /// The same, with an answer that also tells how its request was placed.
     pub(crate) fn explained(self, explanation: HeaderMap) -> Self {
         Self { headers: Some(Box::new(explanation)), ..self }
+    }
+
+    /// The same for a stream that might have been continued on another worker, and why it was not.
+    pub(crate) fn not_continued(self, reason: String) -> Self {
+        Self { kind: ErrorKind::NotContinued { broken: Box::new(self.kind), reason }, ..self }
     }
 
     /// What its answer tells beside the body.
@@ -248,10 +264,12 @@ impl ErrorKind {
             | Self::AdapterElsewhere { .. } => StatusCode::BAD_REQUEST,
             Self::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
             Self::UnknownModel { .. } => StatusCode::NOT_FOUND,
             Self::NotReady { .. } | Self::NoWorker { .. } | Self::QueueTimeout { .. } | Self::Stopping => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
+            Self::NotContinued { broken, .. } => broken.status(),
             Self::UpstreamBroke { .. } | Self::UpstreamBrokeMidStream { .. } => StatusCode::BAD_GATEWAY,
             Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
         }
@@ -262,6 +280,7 @@ impl ErrorKind {
             Self::BadRequest(_)
             | Self::BodyBroken(_)
             | Self::BodyTooLarge { .. }
+            | Self::Unauthorized(_)
             | Self::ModelMissing { .. }
             | Self::Unservable { .. }
             | Self::UnknownModel { .. }
@@ -271,6 +290,7 @@ impl ErrorKind {
             Self::NotReady { .. } | Self::NoWorker { .. } | Self::QueueTimeout { .. } | Self::Stopping => {
                 "service_unavailable_error"
             }
+            Self::NotContinued { broken, .. } => broken.error_type(),
             Self::UpstreamBroke { .. } | Self::UpstreamBrokeMidStream { .. } => "upstream_error",
             Self::Timeout { .. } => "timeout_error",
         }
@@ -289,6 +309,7 @@ impl ErrorKind {
             Self::BadRequest(_) => "bad_request",
             Self::BodyBroken(_) => "body_broken",
             Self::BodyTooLarge { .. } => "body_too_large",
+            Self::Unauthorized(_) => "invalid_api_key",
             Self::UnknownModel { .. } => "model_not_found",
             Self::ModelMissing { .. } => "model_missing",
             Self::NotReady { .. } => "not_ready",
@@ -300,6 +321,7 @@ impl ErrorKind {
             Self::AdapterElsewhere { .. } => "adapter_elsewhere",
             Self::UpstreamBroke { .. } => "upstream_broke",
             Self::UpstreamBrokeMidStream { .. } => "upstream_broke_mid_stream",
+            Self::NotContinued { broken, .. } => broken.code(),
             Self::Stopping => "router_stopping",
             Self::Timeout { .. } => "upstream_timeout",
         }

@@ -19,6 +19,9 @@ pub(crate) const OWN_PREFIX: &str = "x-kvroute-";
 /// In a request the worker that it must go to, in an answer the one that it went to.
 pub(crate) const WORKER: HeaderName = HeaderName::from_static("x-kvroute-worker");
 
+/// The worker that computed the prompt, where that is another one.
+pub(crate) const PREFILL_WORKER: HeaderName = HeaderName::from_static("x-kvroute-prefill-worker");
+
 const PREDICTED: HeaderName = HeaderName::from_static("x-kvroute-predicted-cached-tokens");
 const DECISION: HeaderName = HeaderName::from_static("x-kvroute-decision");
 
@@ -59,7 +62,7 @@ pub(crate) fn for_client(worker: &HeaderMap, request_id: &HeaderValue) -> Header
 /// which the decision can be asked for. What is not known is left out.
 pub(crate) fn explain(
     headers: &mut HeaderMap,
-    worker: &WorkerRank,
+    (name, worker): (HeaderName, &WorkerRank),
     predicted: Option<Tokens>,
     decision: Option<&str>,
 ) {
@@ -67,7 +70,7 @@ pub(crate) fn explain(
         Ok(value) => drop(headers.insert(name, value)),
         Err(error) => tracing::warn!(%name, %error, "header left out, its value cannot stand in one"),
     };
-    set(WORKER, &worker.to_string());
+    set(name, &worker.to_string());
     if let Some(predicted) = predicted {
         set(PREDICTED, &predicted.get().to_string());
     }
@@ -155,12 +158,12 @@ mod tests {
     fn an_explanation_tells_what_is_known_and_leaves_out_the_rest() {
         let worker = WorkerRank::new(WorkerId::new("a:1"), DpRank::new(2));
         let mut headers = map(&[("x-request-id", "id-1")]);
-        explain(&mut headers, &worker, Some(Tokens::new(48)), Some("d-7"));
+        explain(&mut headers, (WORKER, &worker), Some(Tokens::new(48)), Some("d-7"));
         assert_eq!(text(&headers, "x-kvroute-worker"), Some("a:1/2"));
         assert_eq!(text(&headers, "x-kvroute-predicted-cached-tokens"), Some("48"));
         assert_eq!(text(&headers, "x-kvroute-decision"), Some("d-7"));
         let mut headers = HeaderMap::new();
-        explain(&mut headers, &worker, None, None);
+        explain(&mut headers, (WORKER, &worker), None, None);
         assert_eq!(names(&headers), ["x-kvroute-worker"]);
     }
 }

@@ -5,16 +5,21 @@
 
 use std::sync::Arc;
 
-use kvroute_core::RankKey;
+use kvroute_core::{Phase, RankKey};
+use kvroute_engine::EngineKind;
 
+use crate::fleet::Fleet;
 use crate::hints::Pin;
-use crate::pool::Fleet;
 use crate::rank::Rank;
 use crate::worker::Worker;
 
-/// What a rank must be to serve a request; without any wish every rank will do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// What a rank must be to serve a request; without any further wish every rank that takes its phase will do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lane {
+    /// What it is to do of the request.
+    pub(crate) phase: Phase,
+    /// The kind of engine that the prompt's KV comes from; `None` where it comes from nobody.
+    pub(crate) engine: Option<EngineKind>,
     /// The rank or ranks that the caller named.
     pub(crate) pin: Option<Pin>,
     /// The adapter that the request asks for.
@@ -34,15 +39,23 @@ pub(crate) struct Home {
 // === impl Lane ===
 
 impl Lane {
+    /// Any rank that takes attempts of this phase.
+    pub(crate) const fn any(phase: Phase) -> Self {
+        Self { phase, engine: None, pin: None, adapter: None, home: None }
+    }
+
     /// Whether a rank is what the caller and the request ask for.
     fn suits(&self, rank: &Rank) -> bool {
-        self.pin.as_ref().is_none_or(|pin| pin.names(&rank.name))
+        rank.takes(self.phase)
+            && self.engine.is_none_or(|engine| rank.engine == engine)
+            && self.pin.as_ref().is_none_or(|pin| pin.names(&rank.name))
             && self.adapter.as_ref().is_none_or(|adapter| rank.serves_adapter(adapter))
     }
 
     /// Whether a worker of which nothing but the configuration is known may turn out to be what is asked for.
     pub(crate) fn may_suit(&self, worker: &Worker) -> bool {
-        self.pin.as_ref().is_none_or(|pin| pin.may_name(worker.config()))
+        worker.config().role.takes(self.phase)
+            && self.pin.as_ref().is_none_or(|pin| pin.may_name(worker.config()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kvroute_core::{BlockSize, ModelName, Tokens};
+use kvroute_core::{BlockSize, ModelName, Tokens, WorkerRole};
 use kvroute_engine::{AnnouncedEvents, EngineKind, Probe, ServedModel};
 use kvroute_metrics::WorkerType;
 use tokio::task::JoinSet;
@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{BusyThreshold, TokenizerSource};
 use crate::engine_load::{ToldLoad, follow};
 use crate::feed::Feed;
+use crate::fleet::Fleet;
 use crate::plan::PoolPlan;
-use crate::pool::{Fleet, Pool};
+use crate::pool::Pool;
 use crate::rank::{Rank, RankParams};
 use crate::router::Shared;
 use crate::source::RankSource;
@@ -35,6 +36,10 @@ pub(crate) struct Membership {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     engine: EngineKind,
+    version: Option<String>,
+    role: Option<WorkerRole>,
+    bootstrap_port: Option<u16>,
+    vocabulary: Option<u32>,
     models: Vec<ServedModel>,
     block_size: Option<BlockSize>,
     dp_ranks: u32,
@@ -48,6 +53,10 @@ impl Identity {
     fn differences(&self, other: &Self) -> String {
         let parts = [
             ("engine", self.engine != other.engine),
+            ("version", self.version != other.version),
+            ("role", self.role != other.role),
+            ("bootstrap port", self.bootstrap_port != other.bootstrap_port),
+            ("vocabulary", self.vocabulary != other.vocabulary),
             ("models", self.models != other.models),
             ("block size", self.block_size != other.block_size),
             ("data-parallel ranks", self.dp_ranks != other.dp_ranks),
@@ -62,6 +71,10 @@ impl Identity {
 fn identity(found: &Probe) -> Identity {
     Identity {
         engine: found.engine,
+        version: found.version.clone(),
+        role: found.role,
+        bootstrap_port: found.bootstrap_port,
+        vocabulary: found.vocabulary,
         models: found.models.clone(),
         block_size: found.block_size,
         dp_ranks: found.dp_ranks,
@@ -81,6 +94,7 @@ impl Membership {
     ) -> Result<Self, String> {
         let model = served_model(plan, found)?;
         check_block_size(plan, found)?;
+        check_role(worker, found)?;
         let pool = shared.pool_for(&model, plan).map_err(|error| error.to_string())?;
         let dp_ranks = worker.config().dp_ranks.unwrap_or(found.dp_ranks).max(1);
         let block_size = found.block_size.or(plan.config.block_size).unwrap_or(BlockSize::DEFAULT);
@@ -96,9 +110,11 @@ impl Membership {
                 slot: cache.slot,
                 worker: Arc::clone(worker),
                 engine: found.engine,
+                role: worker.config().role,
+                bootstrap_port: found.bootstrap_port.unwrap_or(USUAL_BOOTSTRAP_PORT),
                 ranks_of_worker: dp_ranks,
                 block_size,
-                metrics: shared.metrics().rank(&opened.name, WorkerType::Decode),
+                metrics: shared.metrics().rank(&opened.name, worker_type(worker.config().role)),
                 source: sources::source_of(&pool, &opened, &cache, shared.metrics()),
                 busy_above,
                 adapters: adapters.clone(),
@@ -115,8 +131,12 @@ impl Membership {
         if let Some(interval) = interval {
             feeds.spawn(follow(ranks.clone(), pool.client().clone(), interval, stop.clone()));
         }
+        if let Some(rank) = ranks.first() {
+            pool.counter().joined(&pool, rank, found.vocabulary);
+        }
         pool.change_fleet(|fleet| fleet.with(&ranks));
         worker.set_member(true);
+        pool.members().joined(worker, found, pool.config());
         shared.worker_joined();
         tell(&pool, &ranks, found, followed);
         Ok(Self { pool, worker: Arc::clone(worker), ranks, identity: identity(found), feeds, stop })
@@ -140,6 +160,9 @@ impl Membership {
 
     /// The worker did not answer for a while and does again.
     pub(crate) fn came_back(&self) {
+        if let Some(rank) = self.ranks.first() {
+            self.pool.counter().came_back(&self.pool, rank);
+        }
         for rank in &self.ranks {
             if let Some(memory) = rank.source.as_ref().and_then(RankSource::memory) {
                 memory.forget(self.pool.knowledge(), rank.slot);
@@ -150,7 +173,9 @@ impl Membership {
     /// Takes the worker's ranks out of the pool and frees what they owned.
     pub(crate) async fn leave(mut self) {
         self.worker.set_member(false);
+        self.pool.members().left(self.worker.id());
         self.pool.change_fleet(|fleet| fleet.without(&self.ranks));
+        self.pool.counter().identity().left(&self.pool, self.worker.id());
         self.stop.cancel();
         while self.feeds.join_next().await.is_some() {}
         for rank in &self.ranks {
@@ -186,6 +211,9 @@ fn served_model(plan: &PoolPlan, found: &Probe) -> Result<ModelName, String> {
 /// that whoever comes next is placed late, when more is known.
 const STEPS_AHEAD: u64 = 8;
 
+/// Where SGLang's prefill workers are met unless they say otherwise.
+const USUAL_BOOTSTRAP_PORT: u16 = 8998;
+
 /// Tokens of one step of an engine that does not tell.
 const USUAL_STEP: Tokens = Tokens::new(8192);
 
@@ -209,6 +237,33 @@ fn check_block_size(plan: &PoolPlan, found: &Probe) -> Result<(), String> {
     match (plan.config.block_size, found.block_size) {
         (Some(configured), Some(engine)) if configured != engine => Err(format!(
             "pool.block_size is {configured}, but the engine's blocks have {engine} tokens; set \"auto\" or {engine}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A whole request counts as the generation that most of its time goes into.
+const fn worker_type(role: WorkerRole) -> WorkerType {
+    match role {
+        WorkerRole::Prefill => WorkerType::Prefill,
+        WorkerRole::Aggregated | WorkerRole::Decode => WorkerType::Decode,
+    }
+}
+
+/// A worker that is told apart from others by its role must be able to play it.
+fn check_role(worker: &Worker, found: &Probe) -> Result<(), String> {
+    let (role, engine) = (worker.config().role, found.engine);
+    if role != WorkerRole::Aggregated && engine.handoff().is_none() {
+        return Err(format!(
+            "its role is \"{}\", but no way is known in which {engine} hands KV over; set its role to \"aggregated\"",
+            role.as_str()
+        ));
+    }
+    match found.role {
+        Some(told) if told != role => Err(format!(
+            "its role is \"{}\", but {engine} says that it was started as \"{}\"; set its role to that, or start it anew",
+            role.as_str(),
+            told.as_str()
         )),
         _ => Ok(()),
     }

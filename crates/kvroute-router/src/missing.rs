@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use kvroute_core::{
-    BlockSize, Blocks, CachedTokens, HashedPrompts, PromptBlocks, RemovalCause, SequenceHash, SourceState,
-    Tokens,
+    BlockSize, Blocks, CachedTokens, HashedPrompts, PromptBlocks, RankSlot, RemovalCause, SequenceHash,
+    SourceState, Tokens,
 };
 use kvroute_funnel::{AbsentLoss, HistoryLoss, HistoryTerms, MissingBlock, UnavailableLoss};
 use kvroute_index::{Prefixes, Tombstones};
@@ -120,7 +120,7 @@ impl Rest<'_> {
             is_held: false,
         };
         let mut missing: Vec<_> = (first..until.get()).map(block).collect();
-        self.find_removals(knowledge, inquiry.hashed, first, &mut missing);
+        self.find_removals(knowledge, inquiry, first, &mut missing);
         let hole = (!missing.is_empty()).then(|| self.hole_before(knowledge, inquiry)).flatten();
         if hole.is_some() || missing.iter().any(|block| block.removed.is_some()) {
             self.find_held(knowledge, inquiry.hashed, first, &mut missing);
@@ -135,17 +135,18 @@ impl Rest<'_> {
     fn find_removals(
         &self,
         knowledge: &Knowledge,
-        hashed: &HashedPrompts,
+        inquiry: &Inquiry<'_>,
         first: u64,
         missing: &mut [MissingBlock],
     ) {
+        let hashed = inquiry.hashed;
         let tombstones = knowledge.tombstones();
         for (number, block) in (first..).zip(missing) {
             let covering = hashed.by_size().filter_map(|(size, prompts)| {
                 let at = size.complete_blocks(self.begins(number)).get();
                 prompts.get(self.prompt)?.hashes().get(at as usize)
             });
-            block.removed = newest_cause(&tombstones, covering.copied());
+            block.removed = newest_cause(&tombstones, inquiry, covering.copied());
         }
     }
 
@@ -162,7 +163,7 @@ impl Rest<'_> {
             let hole = prompt.and_then(|prompt| prompt.hashes().get(at));
             holes.extend(hole.filter(|hole| end < self.prefix && !holes.contains(hole)).copied());
         }
-        newest_cause(&knowledge.tombstones(), holes.into_iter())
+        newest_cause(&knowledge.tombstones(), inquiry, holes.into_iter())
     }
 
     /// Where the cached prefix of the prompt ends on each rank. Of a list every prompt is looked up once more.
@@ -206,9 +207,15 @@ impl Rest<'_> {
     }
 }
 
-/// Why the block went that was removed last of these, from whichever rank.
-fn newest_cause(tombstones: &Tombstones, blocks: impl Iterator<Item = SequenceHash>) -> Option<RemovalCause> {
-    let buried = blocks.filter_map(|block| tombstones.newest(block, |_| true));
+/// Why the block went that was removed last of these, from whichever rank could take the attempt, or from one that left.
+fn newest_cause(
+    tombstones: &Tombstones,
+    inquiry: &Inquiry<'_>,
+    blocks: impl Iterator<Item = SequenceHash>,
+) -> Option<RemovalCause> {
+    let is_there = |slot| inquiry.ranks.iter().any(|rank| rank.slot == slot);
+    let counts = |slot: Option<RankSlot>| !inquiry.has_others || slot.is_none_or(is_there);
+    let buried = blocks.filter_map(|block| tombstones.newest(block, counts));
     buried.max_by_key(|tombstone| tombstone.at).map(|tombstone| tombstone.cause)
 }
 

@@ -11,7 +11,7 @@ use kvroute_history::OutputTail;
 use kvroute_openai::{FinishReason, Observation, TokenSpan};
 
 /// Follows the answers to the prompts of one attempt.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Outputs {
     size: BlockSize,
     /// Answers to each prompt.
@@ -45,7 +45,7 @@ pub(crate) struct LearnedOutputs {
 }
 
 /// One answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Choice {
     tail: OutputTail,
     completed: Vec<SequenceHash>,
@@ -85,6 +85,11 @@ impl Outputs {
             without_ids: None,
             has_failed: false,
         }
+    }
+
+    /// Size of the blocks that it makes.
+    pub(crate) const fn block_size(&self) -> BlockSize {
+        self.size
     }
 
     /// Takes what was seen in the answer; `token_ids` came with it.

@@ -19,12 +19,14 @@ use crate::cached_view::with_cached;
 use crate::counting::Counting;
 use crate::decisions::{Considered, DecisionRecord};
 use crate::desk::{GivenUp, Inquiry, Particulars, Placement};
-use crate::hints::Hints;
+use crate::fleet::Fleet;
+use crate::hints::{Hints, Pin};
 use crate::history::{Known, Lesson};
 use crate::missing;
 use crate::outputs::{Outputs, PromptEnd};
-use crate::pool::{Fleet, Pool};
+use crate::pool::Pool;
 use crate::promise::Promise;
+use crate::route::Route;
 use crate::trail::Trail;
 
 /// A request as the selection sees it.
@@ -35,6 +37,12 @@ pub(crate) struct Asked<'a> {
     /// Length of each prompt; an estimate where they were not tokenized.
     pub(crate) prompt_lengths: &'a [Tokens],
     pub(crate) hints: &'a Hints,
+    /// What keeps its blocks apart from equal ones of others.
+    pub(crate) salt: Option<&'a str>,
+    /// What the attempt is to do of it.
+    pub(crate) phase: Phase,
+    /// The kind of engine that the prompt's KV comes from; `None` where it comes from nobody.
+    pub(crate) engine: Option<EngineKind>,
     /// Workers that an earlier attempt failed on.
     pub(crate) tried: &'a [WorkerId],
 }
@@ -43,9 +51,12 @@ pub(crate) struct Asked<'a> {
 #[derive(Debug)]
 pub(crate) struct Opened<'a> {
     pub(crate) request_id: &'a str,
-    pub(crate) recorder: RequestRecorder,
+    /// `None` for a prefill beside a decode attempt that has it.
+    pub(crate) recorder: Option<RequestRecorder>,
     pub(crate) received: Instant,
     pub(crate) trail: Trail,
+    /// What the history learns of a generation whose prompt was looked up by another attempt.
+    pub(crate) lesson: Option<Lesson>,
 }
 
 /// A decision that is booked, and what it was taken from.
@@ -77,12 +88,31 @@ pub(crate) struct DecisionTimer {
     marks: DecisionMarks,
 }
 
+// === impl Opened ===
+
+impl<'a> Opened<'a> {
+    /// For one more attempt of a request.
+    pub(crate) fn of(route: &'a Route, recorder: Option<RequestRecorder>, lesson: Option<Lesson>) -> Self {
+        let (request_id, received, trail) = (route.name(), route.received, route.trail.clone());
+        Self { request_id, recorder, received, trail, lesson }
+    }
+}
+
+// === impl Asked ===
+
+impl<'a> Asked<'a> {
+    /// The rank or ranks that the caller named. Whoever names a prefill worker leaves open who takes over.
+    pub(crate) fn pin(&self) -> Option<&'a Pin> {
+        self.hints.pin.as_ref().filter(|_| self.phase != Phase::Decode)
+    }
+}
+
 // === impl Pool ===
 
 impl Pool {
     /// Picks a rank and books the attempt on it.
     pub(crate) fn decide(&self, asked: &Asked<'_>, waited: Duration) -> Result<Decision, Nobody> {
-        let stage = self.stages().enter(Stage::Route);
+        let stage = self.stages(asked.phase).enter(Stage::Route);
         let mut timer = DecisionTimer::start();
         let (selected, fleet) = (self.knowledge().now(), self.fleet());
         let started = timer.started;
@@ -102,7 +132,7 @@ impl Pool {
         self.overhead().decided(&DecisionMarks { scheduled, ..timer.marks });
         self.metrics().decided(placement.reason.as_str());
         if let Some(overlap) = placement.overlap {
-            self.metrics().selected(Phase::Aggregated, overlap);
+            self.metrics().selected(asked.phase, overlap);
         }
         if let Some(input) = asked.counting.input() {
             for (policy, selected) in &placement.shadows {
@@ -112,7 +142,8 @@ impl Pool {
         Ok(Decision { placement, known, absent, hashed, selected, waited })
     }
 
-    /// Opens the books of a decision.
+    /// Opens the books of a decision. What the history learns of a generation from a prompt that was computed elsewhere
+    /// comes with `opened`.
     pub(crate) fn open(
         self: &Arc<Self>,
         decision: Decision,
@@ -126,8 +157,9 @@ impl Pool {
         let history = known.as_ref().map(|known| known.total);
         let opening = opening(asked, &placement, Beyond { history, absent }, &prefixes);
         let Placement { attempt: id, rank, stages, speed, reason, record, .. } = placement;
-        let Opened { request_id, recorder, received, trail } = opened;
-        let lesson = known.and_then(|known| self.lesson(asked, &hashed, known.size));
+        let Opened { request_id, recorder, received, trail, lesson } = opened;
+        let hashed = Arc::new(hashed);
+        let lesson = lesson.or_else(|| self.lesson(asked, &hashed, known?.size));
         let decision = record.map(|record| self.decisions().put(*record, request_id));
         match decision {
             Some(_) => self.metrics().decision_recorded(),
@@ -137,24 +169,26 @@ impl Pool {
             pool: Arc::clone(self),
             rank: Arc::clone(&rank),
             attempt: id,
-            hashed: Arc::new(hashed),
+            hashed,
             predicted: stages.map(|stages| stages.selected),
             prefixes: prefixes.into(),
             selected,
             tests_cache: !asked.request.bypasses_cache,
         };
-        let ledger =
-            AttemptLedger::open(opening, self.metrics().attempt(Phase::Aggregated, &rank.metrics, speed));
+        let ledger = AttemptLedger::open(opening, self.metrics().attempt(asked.phase, &rank.metrics, speed));
+        let witness = self.counter().witness(self, &rank, asked.request, asked.counting);
         let pool = Arc::clone(self);
         Attempt::new(AttemptParams {
             pool,
             rank,
             id,
+            phase: asked.phase,
             received,
             waited,
             promise,
             lesson,
             ledger,
+            witness,
             recorder,
             decision,
             reason: reason.as_str(),
@@ -171,13 +205,17 @@ impl Pool {
         then: impl FnOnce(&Inquiry<'_>) -> T,
     ) -> (HashedPrompts, T) {
         let request = asked.request;
+        let (has_others, fleet) = (fleet.is_divided(), fleet.of_phase(asked.phase));
         let adapter = self.adapter_of(request);
         let weights = asked.hints.overrides.apply(self.config().weights);
         let hashed = self.hash(fleet, asked, adapter, timer);
         let is_looked_up = hashed.is_some();
         let hashed = hashed.unwrap_or_default();
         let inquiry = Inquiry {
+            phase: asked.phase,
+            engine: asked.engine,
             ranks: &fleet.ranks,
+            has_others,
             cached: None,
             hashed: &hashed,
             prompt_lengths: asked.prompt_lengths,
@@ -185,7 +223,7 @@ impl Pool {
             is_stream: request.stream,
             weights,
             affinity: affinity::of(request, asked.hints.session),
-            pin: asked.hints.pin.as_ref(),
+            pin: asked.pin(),
             adapter,
             tried: asked.tried,
         };
@@ -236,10 +274,13 @@ impl Pool {
         timer: &mut DecisionTimer,
     ) -> Option<HashedPrompts> {
         let Counting::Exact(prompts) = asked.counting else { return None };
-        if !self.asks_index() || !fleet.ranks.iter().any(|rank| rank.source.is_some()) {
+        if asked.phase == Phase::Decode
+            || !self.asks_index()
+            || !fleet.ranks.iter().any(|rank| rank.source.is_some())
+        {
             return None;
         }
-        let namespace = self.namespace(asked.request, adapter);
+        let namespace = self.namespace(asked, adapter);
         let hashed =
             HashedPrompts::new(prompts, &self.block_sizes(fleet), namespace, || timer.blocks_hashed());
         timer.sequences_hashed();
@@ -247,17 +288,18 @@ impl Pool {
     }
 
     /// What the history will learn of a request that was looked up by this block size.
-    fn lesson(&self, asked: &Asked<'_>, hashed: &HashedPrompts, size: BlockSize) -> Option<Lesson> {
+    fn lesson(&self, asked: &Asked<'_>, hashed: &Arc<HashedPrompts>, size: BlockSize) -> Option<Lesson> {
         let (Some(history), Counting::Exact(prompts)) = (self.history(), asked.counting) else { return None };
-        let namespace = self.namespace(asked.request, self.adapter_of(asked.request));
+        let namespace = self.namespace(asked, self.adapter_of(asked.request));
         let of_size = prompts.iter().zip(hashed.of_size(size));
         let ends = of_size.map(|(tokens, blocks)| PromptEnd::of(tokens, blocks, namespace)).collect();
-        Some(Lesson::new(history, size, Outputs::new(size, asked.request.choices, ends)))
+        let outputs = Outputs::new(size, asked.request.choices, ends);
+        Some(Lesson::new(history, Arc::clone(hashed), outputs))
     }
 
     /// What keeps its blocks apart from equal ones.
-    fn namespace(&self, request: &ClientRequest, adapter: Option<&str>) -> Namespace {
-        Namespace::new(request.cache_salt.as_deref(), adapter).keyed(self.extra_key_of(request))
+    fn namespace(&self, asked: &Asked<'_>, adapter: Option<&str>) -> Namespace {
+        Namespace::new(asked.salt, adapter).keyed(self.extra_key_of(asked.request))
     }
 
     /// Other engines ignore the field, and share what it is to keep apart.
@@ -276,7 +318,11 @@ fn opening<T>(asked: &Asked<'_>, placement: &Placement<T>, beyond: Beyond, prefi
         Counting::Uncounted(reason, _) => Count::Uncounted(*reason),
     };
     let ambiguous = asked.request.prompt_list && !placement.rank.engine.sums_reuse_of_prompt_lists();
-    let reports = if ambiguous { ReportExpectation::Ambiguous } else { ReportExpectation::Expected };
+    let reports = match asked.phase {
+        Phase::Decode => ReportExpectation::Excluded,
+        _ if ambiguous => ReportExpectation::Ambiguous,
+        _ => ReportExpectation::Expected,
+    };
     let reusable = reusable(placement.rank.block_size(), asked.prompt_lengths, prefixes);
     let GivenUp { eligibility, placement } = placement.given_up;
     let losses = absent.map(|absent| SelectionLosses { absent, eligibility, placement });

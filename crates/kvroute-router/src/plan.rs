@@ -7,7 +7,8 @@ use std::sync::Arc;
 use kvroute_cluster::ClusterError;
 use kvroute_core::ModelName;
 use kvroute_select::{UnknownPolicy, policy};
-use kvroute_tokenize::{LoadError, PromptTokenizer};
+use kvroute_tokenize::{CacheCounts, LoadError, PromptTokenizer};
+use parking_lot::Mutex;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -52,6 +53,8 @@ pub(crate) struct PoolPlan {
     pub(crate) config: PoolConfig,
     /// Loaded once, before anything runs.
     pub(crate) tokenizer: Option<Arc<PromptTokenizer>>,
+    /// What the tokenizer's cache had when it was last looked at: the pools of a plan share it, and each look is counted once.
+    pub(crate) cache_seen: Mutex<CacheCounts>,
     /// What is kept of the index over a restart.
     pub(crate) snapshot: Option<SnapshotFile>,
     /// What is kept of the history over a restart.
@@ -92,7 +95,7 @@ impl PoolPlan {
         let load = |path: &Path| SnapshotFile::load(path, &config);
         let snapshot = config.index.snapshot.as_deref().map(load).transpose()?;
         let history = open_history(&config)?;
-        Ok(Self { config, tokenizer, snapshot, history })
+        Ok(Self { config, tokenizer, cache_seen: Mutex::default(), snapshot, history })
     }
 }
 

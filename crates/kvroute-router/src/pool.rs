@@ -2,25 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use kvroute_core::{BlockSize, ModelName, Phase, RankSlot, Tokens};
-use kvroute_engine::{EngineKind, RemoteTokenizer};
+use kvroute_core::{BlockSize, ModelName, Phase, RankSlot, WorkerRole};
+use kvroute_engine::EngineKind;
 use kvroute_history::History;
 use kvroute_metrics::{HistoryBounds, OverheadMetrics, PoolLabels, PoolMetrics, StageMetrics};
 use kvroute_openai::ClientRequest;
 use kvroute_select::{PickReason, Policy, Selector, policy};
-use kvroute_tokenize::{EncodeError, EncodeErrorKind};
 use parking_lot::Mutex;
-use tokio::time::timeout;
 
-use crate::config::{CountMode, PoolConfig, Timeouts, WorkerConfig};
-use crate::counting::{PromptCounter, TokenizedPrompts};
+use crate::comparison::Comparison;
+use crate::config::{CountMode, OnNoPrefill, PoolConfig, Timeouts, WorkerConfig};
+use crate::counting::PromptCounter;
 use crate::decisions::DecisionLog;
 use crate::desk::Desk;
 use crate::error::{ErrorKind, RouteError};
+use crate::fleet::Fleet;
 use crate::gate::Gate;
 use crate::hints::{Hints, Pin};
 use crate::history::PoolHistory;
@@ -34,12 +33,6 @@ use crate::router::Shared;
 use crate::seats::Seats;
 use crate::snapshots::SnapshotFile;
 use crate::upstream::{self, UpstreamClient};
-
-/// Workers that are asked for the ids of one prompt before it goes uncounted.
-const WORKERS_ASKED: usize = 2;
-
-/// A worker that takes longer for the ids of a prompt hangs.
-const TOKENIZE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Longest time that a refused client is asked to stay away.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -57,27 +50,18 @@ pub(crate) struct Pool {
     /// `None` where nothing is remembered of what was computed.
     history: Option<Arc<PoolHistory>>,
     asks_index: bool,
+    /// Whether it has workers that compute prompts for others.
+    hands_over: bool,
     fleet: Arc<ArcSwap<Fleet>>,
     slots: Mutex<BTreeSet<u32>>,
+    members: Comparison,
     metrics: PoolMetrics,
-    stages: StageMetrics,
+    stages: [StageMetrics; Phase::ALL.len()],
     overhead: OverheadMetrics,
     client: UpstreamClient,
     streams: Streams,
-    next_tokenizer: AtomicUsize,
-    mismatches: LogGate,
     missing_reports: LogGate,
-}
-
-/// The ranks of one moment. A decision sees one fleet from start to end.
-#[derive(Debug, Default)]
-pub(crate) struct Fleet {
-    /// In the order in which they joined.
-    pub(crate) ranks: Vec<Arc<Rank>>,
-    /// Their slots, in the same order.
-    pub(crate) slots: Vec<RankSlot>,
-    /// Further names that they serve the model by: their adapters, each as long as one of them has it.
-    pub(crate) adapters: BTreeSet<String>,
+    unsalted: LogGate,
 }
 
 // === impl Pool ===
@@ -99,26 +83,32 @@ impl Pool {
             policy: policy.name(),
             reasons: &reasons,
             shadows: &shadow_names,
-            phases: &[Phase::Aggregated],
+            phases: phases_of(config),
             counts_input: config.count == CountMode::Exact,
             history: set
                 .as_ref()
                 .map(|set| HistoryBounds { capacity: set.capacity(), bytes: set.capacity_bytes() }),
         };
+        let known_phase =
+            |phase| *labels.phases.iter().find(|known| **known == phase).unwrap_or(&Phase::Aggregated);
         let desk = Arc::new(Desk::new(Selector::new(policy, shadows), shared.seed()));
         let fleet = Arc::new(ArcSwap::default());
         let seats =
             Seats::new(Arc::clone(&desk), Arc::clone(&fleet), shared.workers_of(&plan).cloned().collect());
         let pool_metrics = metrics.pool(&labels);
+        if config.migrations > 0 {
+            pool_metrics.migrates();
+        }
         let history = set.zip(pool_metrics.history()).map(|(empty, handles)| {
             let cluster = shared.cluster().cloned();
             Arc::new(PoolHistory::new(model.clone(), empty, cluster, Arc::clone(handles)))
         });
         Ok(Self {
-            stages: metrics.stages(Phase::Aggregated),
+            stages: Phase::ALL.map(|phase| metrics.stages(known_phase(phase))),
             overhead: metrics.overhead(),
             counter: PromptCounter::new(config.count, plan.tokenizer.clone()),
             asks_index,
+            hands_over: labels.phases.contains(&Phase::Prefill),
             desk,
             gate: Gate::new(seats, &config.queue, pool_metrics.queue()),
             metrics: pool_metrics,
@@ -127,11 +117,11 @@ impl Pool {
             history,
             fleet,
             slots: Mutex::default(),
+            members: Comparison::default(),
             client: upstream::client(config.timeouts.connect),
             streams: shared.streams().clone(),
-            next_tokenizer: AtomicUsize::new(0),
-            mismatches: LogGate::default(),
             missing_reports: LogGate::default(),
+            unsalted: LogGate::default(),
             model,
             plan,
         })
@@ -192,9 +182,28 @@ impl Pool {
         &self.decisions
     }
 
-    /// Handles of the stages of a request.
-    pub(crate) const fn stages(&self) -> &StageMetrics {
-        &self.stages
+    /// Handles of the stages of an attempt in this phase.
+    pub(crate) const fn stages(&self, phase: Phase) -> &StageMetrics {
+        &self.stages[phase as usize]
+    }
+
+    /// The phase that a request of this pool begins with, as far as is known before it is placed.
+    pub(crate) const fn first_phase(&self) -> Phase {
+        if self.hands_over { Phase::Prefill } else { Phase::Aggregated }
+    }
+
+    /// Whether some worker, or a pair of them, could serve a request now.
+    pub(crate) fn takes_requests(&self) -> bool {
+        let fleet = self.fleet();
+        let is_ready = |rank: &Rank| rank.worker.takes_requests();
+        let by_one = || fleet.of_phase(Phase::Aggregated).ranks.iter().any(|rank| is_ready(rank));
+        let is_strict = self.hands_over() && self.config().on_no_prefill == OnNoPrefill::Strict;
+        self.hands_over() && fleet.has_pair(is_ready) || !is_strict && by_one()
+    }
+
+    /// Whether it has workers that compute prompts for others.
+    pub(crate) const fn hands_over(&self) -> bool {
+        self.hands_over
     }
 
     /// Handles of what a decision costs.
@@ -318,6 +327,11 @@ impl Pool {
         }
     }
 
+    /// What its members say of themselves.
+    pub(crate) const fn members(&self) -> &Comparison {
+        &self.members
+    }
+
     /// The lowest slot that no rank has: slots stay dense.
     pub(crate) fn take_slot(&self) -> RankSlot {
         let mut taken = self.slots.lock();
@@ -346,37 +360,13 @@ impl Pool {
         self.fleet.load().ranks.first().map(|rank| rank.engine)
     }
 
-    /// Asks a worker for the ids of a prompt, each in its turn; a second one if the first does not answer.
-    pub(crate) async fn ask_worker_for_ids(
-        &self,
-        request: &ClientRequest,
-    ) -> Result<TokenizedPrompts, EncodeError> {
-        let fleet = self.fleet();
-        let ready: Vec<_> = fleet.ranks.iter().filter(|rank| rank.worker.takes_requests()).collect();
-        let first = self.next_tokenizer.fetch_add(1, Ordering::Relaxed) % ready.len().max(1);
-        let mut failure = "no worker answers that could be asked for token ids".to_owned();
-        for rank in ready.iter().cycle().skip(first).take(ready.len().min(WORKERS_ASKED)) {
-            let remote = RemoteTokenizer::new(&self.client, &rank.worker.config().url, rank.engine);
-            match timeout(TOKENIZE_PATIENCE, remote.encode(&self.model, &request.prompt)).await {
-                Ok(Ok(prompts)) => return Ok(prompts),
-                Ok(Err(error)) => failure = format!("worker {}: {error}", rank.name.worker),
-                Err(_elapsed) => {
-                    rank.worker.doubt.notify_one();
-                    failure = format!("worker {}: no answer within {TOKENIZE_PATIENCE:?}", rank.name.worker);
-                }
-            }
-        }
-        Err(EncodeError { kind: EncodeErrorKind::Tokenizer, message: failure })
-    }
-
-    /// The worker counts other tokens than the router: every cache hit of the pool is at stake.
-    pub(crate) fn warn_mismatch(&self, rank: &Rank, router: Option<Tokens>, engine: Option<u64>) {
-        let Some(unlogged) = self.mismatches.open() else { return };
-        let (router, engine) = (router.unwrap_or_default().get(), engine.unwrap_or_default());
+    /// The worker's engine cannot keep the caches of tenants apart.
+    pub(crate) fn warn_unsalted(&self, rank: &Rank) {
+        let Some(unlogged) = self.unsalted.open() else { return };
         tracing::warn!(
-            model = %self.model, worker = %rank.name, router, engine, unlogged,
-            "worker counts another prompt length than the router: wrong tokenizer or chat template; \
-             set pool.tokenizer to the worker's model folder or to \"engine\""
+            model = %self.model, worker = %rank.name, engine = %rank.engine, unlogged,
+            "worker cannot keep tenants apart: its engine knows no cache_salt, so how fast it answers may tell one tenant \
+             what another one has asked; serve tenants by vllm or sglang"
         );
     }
 
@@ -395,6 +385,14 @@ pub(crate) fn asks_index(config: &PoolConfig, policy: &dyn Policy) -> bool {
     policy.uses_index() || config.observe || !config.shadow.is_empty()
 }
 
+/// The phases that attempts of a pool can have.
+pub(crate) fn phases_of(config: &PoolConfig) -> &'static [Phase] {
+    match config.workers.iter().any(|worker| worker.role == WorkerRole::Prefill) {
+        true => &Phase::ALL,
+        false => &[Phase::Aggregated],
+    }
+}
+
 /// Whether a pool remembers what was computed: F1 belongs to attempts that an index was asked for.
 pub(crate) fn remembers(config: &PoolConfig, policy: &dyn Policy) -> bool {
     config.history.enabled && asks_index(config, policy)
@@ -404,21 +402,4 @@ pub(crate) fn remembers(config: &PoolConfig, policy: &dyn Policy) -> bool {
 pub(crate) fn reasons_of(policy: &dyn Policy) -> Vec<&'static str> {
     let common = [PickReason::OnlyCandidate, PickReason::Pinned];
     policy.reasons().iter().copied().chain(common).map(PickReason::as_str).collect()
-}
-
-// === impl Fleet ===
-
-impl Fleet {
-    /// A fleet of these ranks.
-    pub(crate) fn of(ranks: Vec<Arc<Rank>>) -> Self {
-        let slots = ranks.iter().map(|rank| rank.slot).collect();
-        let adapters = ranks.iter().flat_map(|rank| &rank.adapters).cloned().collect();
-        Self { ranks, slots, adapters }
-    }
-
-    /// The distinct block sizes of its ranks.
-    pub(crate) fn block_sizes(&self) -> Vec<BlockSize> {
-        let sizes: BTreeSet<_> = self.ranks.iter().map(|rank| rank.block_size()).collect();
-        sizes.into_iter().collect()
-    }
 }

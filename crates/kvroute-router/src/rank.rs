@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use kvroute_core::{BlockSize, RankKey, RankSlot, Tokens, WorkerRank};
-use kvroute_engine::EngineKind;
+use kvroute_core::{BlockSize, Phase, RankKey, RankSlot, Tokens, WorkerRank, WorkerRole};
+use kvroute_engine::{EngineKind, Handoff};
 use kvroute_metrics::RankMetrics;
 use kvroute_select::ForeignLoad;
 use tokio::time::Instant;
@@ -28,6 +28,10 @@ pub(crate) struct Rank {
     pub(crate) worker: Arc<Worker>,
     /// What kind of server it is.
     pub(crate) engine: EngineKind,
+    /// Which part of a request it takes.
+    pub(crate) role: WorkerRole,
+    /// Where workers that take over its KV meet it, with engines that meet.
+    pub(crate) bootstrap_port: u16,
     /// Ranks of the server: with more than one, a request must name its rank.
     pub(crate) ranks_of_worker: u32,
     /// Its series; they leave with it.
@@ -52,6 +56,8 @@ pub(crate) struct RankParams {
     pub(crate) name: WorkerRank,
     pub(crate) worker: Arc<Worker>,
     pub(crate) engine: EngineKind,
+    pub(crate) role: WorkerRole,
+    pub(crate) bootstrap_port: u16,
     pub(crate) ranks_of_worker: u32,
     pub(crate) block_size: BlockSize,
     pub(crate) metrics: RankMetrics,
@@ -74,6 +80,8 @@ impl Rank {
             name,
             worker,
             engine,
+            role: params.role,
+            bootstrap_port: params.bootstrap_port,
             ranks_of_worker,
             metrics,
             source,
@@ -83,6 +91,14 @@ impl Rank {
             bad_events: LogGate::default(),
             block_size: AtomicU32::new(block_size.get()),
         }
+    }
+
+    /// Whether it takes attempts of this phase. Where both workers of a request must be told at once, one that takes over
+    /// serves nothing alone.
+    pub(crate) fn takes(&self, phase: Phase) -> bool {
+        let waits_for_another =
+            self.role == WorkerRole::Decode && self.engine.handoff() == Some(Handoff::Bootstrap);
+        self.role.takes(phase) && !(phase == Phase::Aggregated && waits_for_another)
     }
 
     /// Size of its blocks: the engine's own word, or what its events showed.

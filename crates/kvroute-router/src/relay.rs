@@ -4,7 +4,9 @@
 //! drops it when the client is gone, which closes the upstream connection and with it the engine's work. Only
 //! what must happen although nobody polls (the total limit, the end of the router) is a task beside it.
 
+mod elsewhere;
 mod flow;
+mod idle;
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,7 +16,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use kvroute_openai::{Endpoint, StreamScanner};
+use kvroute_openai::StreamScanner;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +24,8 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use self::flow::Flow;
 use crate::attempt::Attempt;
+use crate::migration::Migration;
+use crate::route::Route;
 
 /// What the client reads.
 #[derive(Debug)]
@@ -96,25 +100,32 @@ impl Body for RelayBody {
 // === impl StreamRelay ===
 
 impl StreamRelay {
-    /// Relays `upstream` through `scanner` until `deadline`, or until all streams are cut.
+    /// Relays `upstream` through `scanner` until `deadline`, or until all streams are cut. If it breaks, another worker may
+    /// go on with it.
     pub(crate) fn new(
         upstream: Incoming,
         scanner: StreamScanner,
-        endpoint: Endpoint,
+        route: &Arc<Route>,
         attempt: Attempt,
         deadline: Instant,
     ) -> Self {
         let streams = attempt.pool().streams().clone();
-        let flow = Arc::new(Mutex::new(Flow::new(upstream, scanner, endpoint, attempt)));
-        let guarded = guard(Arc::clone(&flow), deadline, streams.cut);
+        let migration = Migration::of(route, &attempt);
+        let (endpoint, trail) = (route.request.endpoint, route.trail.clone());
+        let flow = Flow::new(upstream, scanner, endpoint, attempt, deadline, trail).migrating(migration);
+        let flow = Arc::new(Mutex::new(flow));
+        let guarded = guard(Arc::clone(&flow), streams.cut);
         Self { flow, _guard: AbortOnDropHandle::new(streams.tasks.spawn(guarded)) }
     }
 }
 
 /// A stream that the client does not read is not polled, so its end has to come from outside.
-async fn guard(flow: Arc<Mutex<Flow>>, deadline: Instant, cut: CancellationToken) {
-    tokio::select! {
-        () = sleep_until(deadline) => flow.lock().exceed_total(),
-        () = cut.cancelled() => flow.lock().cut(),
+async fn guard(flow: Arc<Mutex<Flow>>, cut: CancellationToken) {
+    loop {
+        let deadline = flow.lock().deadline();
+        tokio::select! {
+            () = sleep_until(deadline) => if flow.lock().exceed_total() { return },
+            () = cut.cancelled() => return flow.lock().cut(),
+        }
     }
 }

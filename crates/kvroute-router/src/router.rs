@@ -11,7 +11,7 @@ use std::sync::{Arc, Once};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use kvroute_cluster::Cluster;
 use kvroute_core::ModelName;
@@ -28,19 +28,19 @@ use tracing::Instrument;
 use crate::advice::AdviceRequest;
 use crate::config::WorkerConfig;
 use crate::decisions::{self, DecisionRecord};
-use crate::dispatch::Call;
 use crate::error::RouteError;
 use crate::first_worker::FirstWorker;
 use crate::hints::Hints;
 use crate::keeper::keep;
 use crate::lane::Lane;
-use crate::placing::{Asked, Opened};
 use crate::plan::{PoolPlan, RouterError, RouterPlan};
 use crate::pool::Pool;
 use crate::relay::{RelayBody, Streams};
 use crate::request_id::RequestIds;
+use crate::route::Route;
 use crate::status::{ModelList, WorkerStatus};
 use crate::supervisor::Supervisor;
+use crate::tenant;
 use crate::trace_context::TraceContext;
 use crate::trail::Trail;
 use crate::unread::{Arrival, Unread};
@@ -58,6 +58,8 @@ pub struct Inbound {
     pub body: Bytes,
     /// Whether its caller may steer the selection, and see where it went and why.
     pub trusted: bool,
+    /// Whose request it is, where callers are told apart: its caches are shared with no other tenant.
+    pub tenant: Option<Arc<str>>,
 }
 
 /// A running router.
@@ -295,7 +297,7 @@ impl Shared {
     }
 
     async fn serve(&self, inbound: Inbound) -> Result<Response<RelayBody>, RouteError> {
-        let Inbound { arrival, headers, body, trusted } = inbound;
+        let Inbound { arrival, headers, body, trusted, tenant } = inbound;
         let Arrival { endpoint, request_id, received, trail } = arrival;
         let request = Arc::new(self.parse(endpoint, body)?);
         trail.asks(request.model.as_deref(), request.stream);
@@ -304,7 +306,7 @@ impl Shared {
         trail.belongs_to(pool.model().as_str());
         let started = Instant::now();
         let recorder = pool.metrics().request(shape(endpoint, &request));
-        let stage = pool.stages().enter(Stage::Preprocess);
+        let stage = pool.stages(pool.first_phase()).enter(Stage::Preprocess);
         let counting = match pool.counter().count(&request, &pool).await {
             Ok(counting) => counting,
             Err(error) => return Err(rejected(recorder, RouteError::bad_request(error))),
@@ -314,22 +316,24 @@ impl Shared {
             Ok(hints) => hints,
             Err(error) => return Err(rejected(recorder, error)),
         };
-        let asked = Asked {
-            request: &request,
-            counting: &counting,
-            prompt_lengths: &counting.prompt_lengths(),
-            hints: &hints,
-            tried: &[],
-        };
-        let decision = match trail.waits(pool.admit(&asked)).await {
-            Ok(decision) => decision,
-            Err(unplaced) => return Err(rejected(recorder, self.unplaced(&pool, unplaced))),
-        };
-        let name = request_id.to_str().unwrap_or_default();
-        let opened = Opened { request_id: name, recorder, received, trail };
-        let (request, request_id) = (Arc::clone(&request), request_id.clone());
-        let call = Call { request, headers, request_id, explains: trusted };
-        pool.deliver(decision, &asked, opened, call).await
+        let prompt_lengths = counting.prompt_lengths();
+        let route = Arc::new(Route {
+            salt: tenant.map(|tenant| tenant::salt(&tenant, request.cache_salt.as_deref())),
+            request,
+            counting: Arc::new(counting),
+            prompt_lengths,
+            hints,
+            headers,
+            request_id,
+            received,
+            trail,
+            explains: trusted,
+        });
+        // Boxed: it holds the states of every way that a request can go.
+        match Box::pin(pool.answer(&route, recorder, Vec::new())).await {
+            Ok(answered) => Ok(answered.into_response(&route)),
+            Err(unsent) => Err(self.unanswered(&pool, &route, unsent)),
+        }
     }
 
     fn hints(&self, endpoint: Endpoint, headers: &HeaderMap, trusted: bool) -> Result<Hints, RouteError> {
@@ -358,9 +362,9 @@ impl Shared {
         if occupied.peek().is_none() {
             return Err(format!("no worker has answered its probe yet: {}", problems(&self.workers)));
         }
-        let serves = |pool: &Pool| pool.fleet().ranks.iter().any(|rank| rank.worker.takes_requests());
+        let serves = |pool: &Pool| pool.takes_requests();
         match occupied.find(|pool| !serves(pool)) {
-            Some(pool) => Err(self.no_worker(pool, &Lane::default()).to_string()),
+            Some(pool) => Err(self.no_worker(pool, &Lane::any(pool.first_phase())).to_string()),
             None => Ok(()),
         }
     }
@@ -390,6 +394,9 @@ fn error_response(error: &RouteError, request_id: &HeaderValue) -> Response<Rela
     }
     let mut response = json_response(status, error.body().to_json(), request_id);
     response.headers_mut().extend(error.headers());
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     if let Some(after) = error.retry_after() {
         let seconds = after.as_secs_f64().ceil() as u64;
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::desk::Desk;
+use crate::fleet::Fleet;
 use crate::gate::Room;
 use crate::lane::Lane;
-use crate::pool::Fleet;
 use crate::worker::Worker;
 
 /// The ranks of a pool and what is booked on them.

@@ -8,7 +8,7 @@ use kvroute_funnel::{Closing, ReportOutcome};
 use tracing::field::Empty;
 use tracing::{Span, debug_span};
 
-use crate::access::AccessRecord;
+use crate::access::{AccessRecord, AttemptRecord};
 use crate::trace_context::{SpanId, TraceContext};
 
 /// Target of all spans of requests, and of the events in them.
@@ -53,8 +53,13 @@ pub(crate) fn request_over(span: &Span, record: &AccessRecord) {
 }
 
 /// A dispatch begins, as `id`.
-pub(crate) fn attempt(request: &Span, trace: &TraceContext, id: SpanId, record: &AccessRecord) -> Span {
-    let Some(attempt) = &record.attempt else { return Span::none() };
+pub(crate) fn attempt(
+    request: &Span,
+    trace: &TraceContext,
+    id: SpanId,
+    phase: Phase,
+    attempt: &AttemptRecord,
+) -> Span {
     let cached = attempt.count.cached();
     debug_span!(
         target: SPANS,
@@ -64,7 +69,7 @@ pub(crate) fn attempt(request: &Span, trace: &TraceContext, id: SpanId, record: 
         span_id = %id,
         parent_id = %trace.span,
         sampled = trace.is_sampled,
-        phase = Phase::Aggregated.as_str(),
+        phase = phase.as_str(),
         worker = attempt.rank.worker.as_str(),
         dp_rank = attempt.rank.dp_rank.get(),
         policy = attempt.policy,

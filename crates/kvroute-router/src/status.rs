@@ -42,8 +42,19 @@ pub struct WorkerStatus {
     pub state: &'static str,
     /// What is wrong with it; empty if nothing.
     pub problem: String,
+    /// Whether the router's tokens are its engine's; absent where its prompts are not counted.
+    pub identity: Option<IdentityStatus>,
     /// Its KV caches; empty until it has joined a pool.
     pub ranks: Vec<RankStatus>,
+}
+
+/// Whether the router cuts prompts into the tokens of a worker's engine.
+#[derive(Clone, Debug, Serialize)]
+pub struct IdentityStatus {
+    /// `proven`, `unproven` or `mismatch`.
+    pub state: &'static str,
+    /// What was compared, kind by kind, or why nothing was.
+    pub reason: String,
 }
 
 /// One rank of a worker.
@@ -103,11 +114,21 @@ impl WorkerStatus {
             id: worker.id().to_string(),
             url: worker.config().url.clone(),
             model: pool.map(|pool| pool.model().to_string()),
-            role: "aggregated",
+            role: worker.config().role.as_str(),
             state: worker.state().as_str(),
             problem: worker.problem().to_string(),
+            identity: pool.and_then(|pool| IdentityStatus::of(worker, pool)),
             ranks: pool.map(|pool| RankStatus::all(worker, pool)).unwrap_or_default(),
         }
+    }
+}
+
+// === impl IdentityStatus ===
+
+impl IdentityStatus {
+    fn of(worker: &Worker, pool: &Pool) -> Option<Self> {
+        let (state, reason) = pool.counter().identity().status(worker.id())?;
+        Some(Self { state: state.as_str(), reason })
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use kvroute_core::Tokens;
+use kvroute_core::{Phase, Tokens};
 use kvroute_funnel::{Closing, ReportOutcome};
 use kvroute_metrics::{Endpoint, RequestOutcome};
 use parking_lot::Mutex;
@@ -34,6 +34,7 @@ pub(crate) struct Trail {
 #[derive(Debug)]
 pub(crate) struct AttemptTrail {
     trail: Trail,
+    phase: Phase,
     id: SpanId,
     span: Span,
 }
@@ -124,6 +125,16 @@ impl Trail {
         self.note(|record| record.outcome = Some(outcome));
     }
 
+    /// Its stream failed for this reason.
+    pub(crate) fn failed(&self, error: &RouteError) {
+        self.note(|record| record.error = Some(error.kind().code()));
+    }
+
+    /// The next part of its stream comes behind so many tokens of its answer.
+    pub(crate) fn continues(&self, tokens: Tokens) {
+        self.note(|record| record.output_before = tokens);
+    }
+
     /// It was for nothing that is served.
     pub(crate) fn unmatched(&self, status: StatusCode, code: &'static str) {
         self.note(|record| {
@@ -133,18 +144,18 @@ impl Trail {
     }
 
     /// A worker gets it now.
-    pub(crate) fn attempt(self, attempt: impl FnOnce() -> AttemptRecord) -> AttemptTrail {
+    pub(crate) fn attempt(self, phase: Phase, attempt: impl FnOnce() -> AttemptRecord) -> AttemptTrail {
         let id = SpanId::random();
         let span = match &self.story {
             None => Span::none(),
             Some(story) => {
-                let mut record = story.record.lock();
-                record.attempts += 1;
-                record.attempt = Some(attempt());
-                spans::attempt(&story.span, &self.trace, id, &record)
+                let attempt = attempt();
+                let span = spans::attempt(&story.span, &self.trace, id, phase, &attempt);
+                story.record.lock().begins(phase, attempt);
+                span
             }
         };
-        AttemptTrail { trail: self, id, span }
+        AttemptTrail { trail: self, phase, id, span }
     }
 
     fn note(&self, note: impl FnOnce(&mut AccessRecord)) {
@@ -186,13 +197,17 @@ impl AttemptTrail {
         self.trail.note(|record| record.error = Some(error.kind().code()));
     }
 
-    /// It is over. Its answer had so many tokens as the engine counted, or as many as the pieces of a stream.
+    /// It is over. Its answer had so many tokens as the engine counted, or as many as the pieces of a stream; those of a
+    /// prefill are none of the answer.
     pub(crate) fn closed(&self, closing: &Closing, counted: Option<Tokens>, pieces: Tokens) {
         self.trail.note(|record| {
             let has_pieces = record.stream == Some(true) && !pieces.is_zero();
-            record.output = counted.or_else(|| has_pieces.then_some(pieces));
-            spans::attempt_over(&self.span, closing, record.output);
-            if let Some(attempt) = &mut record.attempt {
+            let output = counted.or_else(|| has_pieces.then_some(pieces));
+            if self.phase != Phase::Prefill {
+                record.output = output.map(|output| record.output_before + output);
+            }
+            spans::attempt_over(&self.span, closing, output);
+            if let Some(attempt) = record.of_phase(self.phase) {
                 attempt.reused = closing.reused;
                 attempt.report = closing.outcome.map(ReportOutcome::as_str);
             }

@@ -199,6 +199,11 @@ pub fn by_name(name: &str, options: &PolicyOptions) -> Result<Box<dyn Policy>, U
     }
 }
 
+/// The policy that goes by booked work alone.
+pub(crate) fn by_load() -> Box<dyn Policy> {
+    Box::new(least_loaded::LeastLoaded)
+}
+
 /// The bound of a request among these candidates: a home that is none of them binds nobody.
 fn bound<P: Policy + ?Sized>(policy: &P, request: &RequestShape, candidates: &[Candidate]) -> Bound {
     if request.is_pinned || !policy.binds() {

@@ -15,6 +15,7 @@ use kvroute_core::{
 };
 
 use crate::passed_over::Weighed;
+use crate::policy;
 use crate::{
     Affinity, BookedPrompt, Booking, Candidate, Cost, CostWeights, Exclusion, LoadBook, NoCandidate, Pick,
     PickReason, Policy, Refusal, RequestShape,
@@ -24,6 +25,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Selector {
     live: Box<dyn Policy>,
+    /// Who takes over a computed prompt: what is cached says nothing there.
+    takers: Box<dyn Policy>,
     shadows: Vec<Shadow>,
     book: LoadBook,
     next_attempt: u64,
@@ -86,6 +89,8 @@ pub struct Question<'a> {
     pub prompt_lengths: &'a [Tokens],
     /// Answers a prompt.
     pub choices: u32,
+    /// Whether the prompt comes computed, so that only its generation is placed: by load, whatever the live policy.
+    pub takes_over: bool,
     /// Whether the answer shows when the prompt is computed: true for streams.
     pub shows_first_token: bool,
     /// The pool's weights, or those a trusted caller asked for.
@@ -124,6 +129,7 @@ impl Selector {
         let shadows = shadows.into_iter().map(|policy| Shadow { policy, picked: None }).collect();
         Self {
             live,
+            takers: policy::by_load(),
             shadows,
             book: LoadBook::new(),
             next_attempt: 1,
@@ -148,9 +154,11 @@ impl Selector {
         if self.has_newcomers {
             self.book.welcome(&self.candidates, question.now);
         }
-        self.ask_shadows(&request, shadow_random);
+        self.ask_shadows(question, &request, shadow_random);
         let pick = self.pick(question, &request, random)?;
-        self.live.placed(&request, &self.candidates[pick.candidate]);
+        if !question.takes_over {
+            self.live.placed(&request, &self.candidates[pick.candidate]);
+        }
         for shadow in &mut self.shadows {
             if let Some(picked) = shadow.picked {
                 shadow.policy.placed(&request, &self.candidates[picked]);
@@ -170,7 +178,7 @@ impl Selector {
         shadow_random: &mut dyn RngCore,
     ) -> Result<Pick, Nobody> {
         let request = self.consider(question);
-        self.ask_shadows(&request, shadow_random);
+        self.ask_shadows(question, &request, shadow_random);
         self.pick(question, &request, random)
     }
 
@@ -230,19 +238,21 @@ impl Selector {
         request: &RequestShape,
         random: &mut dyn RngCore,
     ) -> Result<Pick, Nobody> {
-        self.live.restrict(request, &mut self.candidates);
-        let pick = self.live.pick(request, &self.candidates, &mut self.costs, random);
+        let policy = if question.takes_over { &self.takers } else { &self.live };
+        policy.restrict(request, &mut self.candidates);
+        let pick = policy.pick(request, &self.candidates, &mut self.costs, random);
         let pick =
-            pick.map_err(|NoCandidate| Nobody { refusal: self.live.why_none(request, &self.candidates) })?;
+            pick.map_err(|NoCandidate| Nobody { refusal: policy.why_none(request, &self.candidates) })?;
         let reason = if question.is_pinned { PickReason::Pinned } else { pick.reason };
         Ok(Pick { reason, ..pick })
     }
 
-    /// Each shadow chooses from what nobody has narrowed yet. Where the caller chose, there is nothing to compare.
-    fn ask_shadows(&mut self, request: &RequestShape, random: &mut dyn RngCore) {
+    /// Each shadow chooses from what nobody has narrowed yet. Where the caller chose, there is nothing to compare, and
+    /// neither where only a generation is placed.
+    fn ask_shadows(&mut self, question: &Question<'_>, request: &RequestShape, random: &mut dyn RngCore) {
         for shadow in &mut self.shadows {
             shadow.picked = None;
-            if request.is_pinned {
+            if request.is_pinned || question.takes_over {
                 continue;
             }
             self.narrowed.clone_from(&self.candidates);
@@ -266,7 +276,7 @@ impl Selector {
         let prompt = |(prompt, &tokens)| BookedPrompt { tokens, hashes: hashes_of(prompt) };
         let prompts: Vec<_> = lengths.iter().enumerate().map(prompt).collect();
         let booking = Booking {
-            prefill: question.input().saturating_sub(known),
+            prefill: if question.takes_over { Tokens::ZERO } else { question.input().saturating_sub(known) },
             block_size: candidate.block_size,
             prompts: &prompts,
             choices: question.choices,

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::header::WWW_AUTHENTICATE;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use axum::{Router, body::Body};
 use kvroute_openai::Endpoint;
-use kvroute_router::{Inbound, Router as KvRouter};
+use kvroute_router::{Inbound, RouteError, Router as KvRouter};
 use tokio::time::Instant;
 
+use crate::keys::{ApiKey, ApiKeys};
 use crate::trust::TrustedPeer;
 use crate::{body, json, not_served};
 
@@ -19,6 +21,8 @@ use crate::{body, json, not_served};
 pub(crate) struct DataPlane {
     /// The router behind the plane.
     pub(crate) router: Arc<KvRouter>,
+    /// Keys of those who may ask; `None` is open to all.
+    pub(crate) keys: Option<ApiKeys>,
     /// Largest accepted body in bytes.
     pub(crate) max_body: usize,
 }
@@ -44,8 +48,15 @@ fn inference(endpoint: Endpoint) -> MethodRouter<DataPlane> {
     })
 }
 
-async fn models(State(plane): State<DataPlane>) -> Response {
-    json::response(StatusCode::OK, &plane.router.models())
+async fn models(State(plane): State<DataPlane>, mut headers: HeaderMap) -> Response {
+    match plane.admit(&mut headers) {
+        Ok(_) => json::response(StatusCode::OK, &plane.router.models()),
+        Err(error) => {
+            let mut refusal = json::error(error.status(), &error.body());
+            refusal.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            refusal
+        }
+    }
 }
 
 async fn ready(State(plane): State<DataPlane>) -> Response {
@@ -85,15 +96,27 @@ async fn wrong_method(
 impl DataPlane {
     async fn infer(&self, endpoint: Endpoint, request: Request) -> Response {
         let received = Instant::now();
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let unread = self.router.arrival(endpoint, &head.headers, received);
+        let key = match self.admit(&mut head.headers) {
+            Ok(key) => key,
+            Err(error) => return self.router.refuse(unread, &error).map(Body::new),
+        };
         match body::read(body, self.max_body).await {
             Ok(body) => {
-                let trusted = head.extensions.get::<TrustedPeer>().is_some();
-                self.route(Inbound { arrival: unread.read(), headers: head.headers, body, trusted }).await
+                let is_trusted_peer = head.extensions.get::<TrustedPeer>().is_some();
+                let trusted = is_trusted_peer || key.is_some_and(|key| key.is_trusted);
+                let tenant = key.and_then(|key| key.tenant.clone());
+                let headers = head.headers;
+                self.route(Inbound { arrival: unread.read(), headers, body, trusted, tenant }).await
             }
             Err(error) => self.router.refuse(unread, &error).map(Body::new),
         }
+    }
+
+    /// The key that a request brings; `None` where none is asked for.
+    fn admit(&self, headers: &mut HeaderMap) -> Result<Option<&ApiKey>, RouteError> {
+        self.keys.as_ref().map(|keys| keys.admit(headers)).transpose()
     }
 
     /// Counts a request for what is not served, and names it in its answer.

@@ -9,10 +9,12 @@ mod admin_plane;
 mod body;
 mod data_plane;
 mod json;
+mod keys;
 mod listener;
 mod not_served;
 mod server;
 mod trust;
 
+pub use keys::{ApiKeys, InvalidKeys};
 pub use listener::ListenError;
 pub use server::{ServeConfig, Server, StartError};

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin_plane::AdminPlane;
 use crate::data_plane::DataPlane;
+use crate::keys::ApiKeys;
 use crate::listener::{ListenError, Listener};
 use crate::trust::TrustedNetworks;
 use crate::{admin_plane, data_plane};
@@ -28,6 +29,8 @@ pub struct ServeConfig {
     pub admin_listen: SocketAddr,
     /// Networks of the callers that may steer the selection, and see where their requests went and why.
     pub trusted: Vec<IpNet>,
+    /// Keys of those who may ask; `None` is open to all.
+    pub api_keys: Option<ApiKeys>,
     /// Largest accepted request body in bytes.
     pub max_body: usize,
     /// How long streams may go on after a stop.
@@ -84,7 +87,8 @@ impl Server {
             planes: TaskTracker::new(),
             data_drained: TaskTracker::new(),
         };
-        let plane = DataPlane { router: Arc::clone(&router), max_body: config.max_body };
+        let plane =
+            DataPlane { router: Arc::clone(&router), keys: config.api_keys, max_body: config.max_body };
         let data_app = data_plane::app(plane);
         let cutting = Arc::clone(&router);
         let cut_streams = move || cutting.cut_streams();

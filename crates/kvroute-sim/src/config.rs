@@ -1,13 +1,18 @@
 //! What one simulated engine is like.
 
+mod flavour;
+
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
+use std::time::Duration;
 
-use kvroute_core::BlockSize;
+use kvroute_core::{BlockSize, WorkerRole};
 use kvroute_zmtp::{Endpoint, InvalidEndpoint};
 
 use crate::faults::Faults;
+
+pub use flavour::{Flavour, UnsupportedFlavour};
 
 /// The longest context that is assumed when none is given and the cache would hold more.
 const LONGEST_DEFAULT_CONTEXT: u64 = 131_072;
@@ -21,6 +26,10 @@ pub struct SimConfig {
     pub model: String,
     /// Whose wire formats are spoken.
     pub flavour: Flavour,
+    /// What is done of a request, where a service is split into prefill and decode.
+    pub role: WorkerRole,
+    /// Data-parallel ranks, at least 1: each has a cache and events of its own.
+    pub dp_ranks: u32,
     /// Blocks of the KV cache, at least 1.
     pub kv_blocks: u32,
     /// Tokens in one block.
@@ -38,11 +47,22 @@ pub struct SimConfig {
     /// Prompt tokens that a step computes beside the running sequences' next tokens, as engines with chunked prefill
     /// do: prompts and answers then hold up each other. 0 computes prompts apart and holds up nobody.
     pub step_tokens: u32,
-    /// Where KV events are published.
+    /// Slots of llama.cpp, which share the cache in equal parts; at least 1.
+    pub slots: u32,
+    /// Port where a prefill engine hands KV over; 0 takes a free one.
+    pub transfer_port: u16,
+    /// How long a prefill engine keeps KV for another engine that does not come.
+    pub lease: Duration,
+    /// How long a decode engine waits for KV.
+    pub transfer_patience: Duration,
+    /// Whether vLLM's decode engine computes prompts whose KV is lost, instead of failing with status 500 (its
+    /// `kv_load_failure_policy`).
+    pub recomputes_lost_kv: bool,
+    /// Where KV events are published. Engines that publish none have no socket.
     pub kv_events: EventEndpoint,
     /// Where missed KV events are replayed.
     pub kv_replay: EventEndpoint,
-    /// Whether the first event message, number 0, is a clear, as SGLang publishes it at its start.
+    /// Whether the first event message, number 0, is a clear, as SGLang publishes it at its start in any case.
     pub announces_start: bool,
     /// Whether usage tells the cached tokens (vLLM's `--enable-prompt-tokens-details`).
     pub prompt_tokens_details: bool,
@@ -50,21 +70,6 @@ pub struct SimConfig {
     pub seed: u64,
     /// What goes wrong from the start; changed at run time by `POST /faults`.
     pub faults: Faults,
-}
-
-/// An engine whose wire formats can be spoken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Flavour {
-    /// vLLM, as of version 0.32.
-    #[default]
-    Vllm,
-}
-
-/// The name of an engine that is not simulated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("engine flavour {name:?} is not supported; use vllm")]
-pub struct UnsupportedFlavour {
-    name: String,
 }
 
 /// Where one of the event sockets is bound.
@@ -94,6 +99,8 @@ impl Default for SimConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             model: String::from("sim"),
             flavour: Flavour::Vllm,
+            role: WorkerRole::Aggregated,
+            dp_ranks: 1,
             kv_blocks: 2048,
             block_size: BlockSize::DEFAULT,
             max_model_len: None,
@@ -101,6 +108,11 @@ impl Default for SimConfig {
             decode_tps: 0,
             kv_read_tps: 0,
             step_tokens: 0,
+            slots: 4,
+            transfer_port: 0,
+            lease: Duration::from_secs(30),
+            transfer_patience: Duration::from_secs(30),
+            recomputes_lost_kv: false,
             kv_events: EventEndpoint::Auto,
             kv_replay: EventEndpoint::Auto,
             announces_start: false,
@@ -121,7 +133,20 @@ impl SimConfig {
     pub(crate) fn context(&self) -> u64 {
         match self.max_model_len {
             Some(tokens) => u64::from(tokens),
-            None => self.capacity().min(LONGEST_DEFAULT_CONTEXT),
+            None => self.room().min(LONGEST_DEFAULT_CONTEXT),
+        }
+    }
+
+    /// Whether a new process publishes a clear first.
+    pub(crate) fn tells_start(&self) -> bool {
+        self.announces_start || self.flavour == Flavour::Sglang
+    }
+
+    /// Tokens that one sequence can have of the cache.
+    fn room(&self) -> u64 {
+        match self.flavour {
+            Flavour::LlamaCpp => self.capacity() / u64::from(self.slots.max(1)),
+            _ => self.capacity(),
         }
     }
 
@@ -131,6 +156,7 @@ impl SimConfig {
         if self.faults.once.is_some() {
             return Err(String::from("faults.once happens to a running engine; post it to /faults"));
         }
+        self.validate_kind()?;
         if self.kv_blocks == 0 {
             return Err(String::from("kv_blocks is 0; an engine needs at least 1 block"));
         }
@@ -139,12 +165,13 @@ impl SimConfig {
                 "the context holds less than 2 tokens; raise max_model_len or kv_blocks",
             ));
         }
-        if self.context() > self.capacity() {
+        if self.context() > self.room() {
             return Err(format!(
-                "max_model_len of {} tokens is more than the cache holds ({} blocks of {}); lower it or raise kv_blocks",
+                "max_model_len of {} tokens is more than the cache holds ({} blocks of {} make {}); lower it or raise kv_blocks",
                 self.context(),
                 self.kv_blocks,
-                self.block_size
+                self.block_size,
+                self.room()
             ));
         }
         if self.kv_events == EventEndpoint::None && matches!(self.kv_replay, EventEndpoint::Address(_)) {
@@ -152,24 +179,25 @@ impl SimConfig {
         }
         Ok(())
     }
-}
 
-// === impl Flavour ===
-
-impl FromStr for Flavour {
-    type Err = UnsupportedFlavour;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        match name {
-            "vllm" => Ok(Self::Vllm),
-            _ => Err(UnsupportedFlavour { name: name.to_owned() }),
+    fn validate_kind(&self) -> Result<(), String> {
+        if self.role != WorkerRole::Aggregated && self.flavour == Flavour::LlamaCpp {
+            let role = self.role.as_str();
+            return Err(format!("role is {role}, but llamacpp hands no kv over; use aggregated"));
         }
-    }
-}
-
-impl fmt::Display for Flavour {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("vllm")
+        if self.dp_ranks == 0 {
+            return Err(String::from("dp_ranks is 0; an engine has at least 1"));
+        }
+        if self.dp_ranks > 1 && !self.flavour.publishes() {
+            return Err(format!(
+                "dp_ranks is {}, but {} is simulated with 1 only",
+                self.dp_ranks, self.flavour
+            ));
+        }
+        if self.slots == 0 {
+            return Err(String::from("slots is 0; llamacpp needs at least 1"));
+        }
+        Ok(())
     }
 }
 
@@ -203,13 +231,6 @@ impl fmt::Display for EventEndpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn flavours_that_are_not_simulated_are_refused_by_name() {
-        assert_eq!("vllm".parse(), Ok(Flavour::Vllm));
-        let message = "sglang".parse::<Flavour>().unwrap_err().to_string();
-        assert_eq!(message, r#"engine flavour "sglang" is not supported; use vllm"#);
-    }
 
     #[test]
     fn event_endpoints_are_words_or_addresses() {

@@ -7,22 +7,25 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::faults::{FaultBoard, Faults, Incident, InvalidFaults};
-use crate::runner::{EngineHandle, Told};
+use crate::ranks::Ranks;
+use crate::runner::Told;
 
 /// The switches of an engine and the way to its present process.
 #[derive(Clone, Debug)]
 pub(crate) struct Controls {
     pub(crate) board: Arc<FaultBoard>,
-    current: Arc<Mutex<EngineHandle>>,
+    current: Arc<Mutex<Ranks>>,
     restarts: mpsc::UnboundedSender<RestartOrder>,
 }
 
-/// An order to kill the process and start it again.
+/// An order to kill the process, and perhaps to start it again.
 #[derive(Debug)]
 pub(crate) struct RestartOrder {
     /// How long it lives on, so that the answer to the order gets out.
     pub(crate) grace: Duration,
-    /// Told when the new process runs.
+    /// Whether another process takes its place.
+    pub(crate) starts_again: bool,
+    /// Told when that is done.
     pub(crate) done: oneshot::Sender<()>,
 }
 
@@ -34,20 +37,25 @@ const ANSWER_GRACE: Duration = Duration::from_millis(50);
 impl Controls {
     pub(crate) fn new(
         board: Arc<FaultBoard>,
-        current: EngineHandle,
+        current: Ranks,
     ) -> (Self, mpsc::UnboundedReceiver<RestartOrder>) {
         let (restarts, orders) = mpsc::unbounded_channel();
         (Self { board, current: Arc::new(Mutex::new(current)), restarts }, orders)
     }
 
     /// The present process.
-    pub(crate) fn engine(&self) -> EngineHandle {
+    pub(crate) fn ranks(&self) -> Ranks {
         self.current.lock().clone()
     }
 
     /// Another process runs now.
-    pub(crate) fn replace(&self, engine: EngineHandle) {
-        *self.current.lock() = engine;
+    pub(crate) fn replace(&self, ranks: Ranks) {
+        *self.current.lock() = ranks;
+    }
+
+    /// Kills the process. It is dead until it is started again.
+    pub(crate) fn die(&self) {
+        drop(self.order(Duration::ZERO, false));
     }
 
     /// Replaces all switches and lets happen what is to happen once. Returns when it has happened.
@@ -80,13 +88,18 @@ impl Controls {
             Incident::LateReset => Told::WithTheNextStep,
             Incident::Wipe => Told::Never,
         };
-        let engine = self.engine();
-        engine.empty_cache(told).await;
+        let ranks = self.ranks();
+        ranks.empty_caches(told).await;
     }
 
     fn order_restart(&self, grace: Duration) -> oneshot::Receiver<()> {
-        let (done, restarted) = oneshot::channel();
-        let _ = self.restarts.send(RestartOrder { grace, done });
-        restarted
+        self.order(grace, true)
+    }
+
+    fn order(&self, grace: Duration, starts_again: bool) -> oneshot::Receiver<()> {
+        let (done, is_done) = oneshot::channel();
+        // An engine that is being stopped takes no orders.
+        let _ = self.restarts.send(RestartOrder { grace, starts_again, done });
+        is_done
     }
 }

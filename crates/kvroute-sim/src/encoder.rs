@@ -6,6 +6,8 @@
 use kvroute_core::TokenId;
 use kvroute_openai::ClientRequest;
 
+use crate::config::Flavour;
+
 /// Turns requests into token ids and ids into text.
 pub trait PromptEncoder: Send + Sync {
     /// The ids of every prompt of a request, in order: chats rendered by the template, texts encoded, id lists
@@ -14,6 +16,22 @@ pub trait PromptEncoder: Send + Sync {
     /// # Errors
     /// A message for the client: what cannot be encoded and why.
     fn encode(&self, request: &ClientRequest) -> Result<Vec<Vec<TokenId>>, String>;
+
+    /// The same as that engine would have it, where engines prepare a chat in different ways.
+    ///
+    /// # Errors
+    /// As [`PromptEncoder::encode`].
+    fn encode_for(&self, _: Flavour, request: &ClientRequest) -> Result<Vec<Vec<TokenId>>, String> {
+        self.encode(request)
+    }
+
+    /// The text of a chat for the model, where there is a template.
+    ///
+    /// # Errors
+    /// A message for the client: what cannot be rendered and why.
+    fn render(&self, _: Flavour, _: &ClientRequest) -> Result<String, String> {
+        Err(String::from("this engine has no chat template"))
+    }
 
     /// The text of some ids.
     fn decode(&self, tokens: &[TokenId]) -> String;

@@ -27,6 +27,7 @@ const BIND_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct SimEngine {
     address: SocketAddr,
+    transfer_port: Option<u16>,
     controls: Controls,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -49,6 +50,16 @@ pub enum StartError {
     /// An event socket that cannot be bound.
     #[error("KV events: {0}")]
     Events(#[from] ZmtpError),
+    /// The port where KV is handed over cannot be bound.
+    #[error(
+        "cannot hand over kv at port {port}: {source}; choose another transfer_port or stop what uses it"
+    )]
+    Transfer {
+        /// What was to be bound.
+        port: u16,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 // === impl SimEngine ===
@@ -67,13 +78,13 @@ impl SimEngine {
         let mut blueprint = Blueprint { config, encoder, words: Arc::new(words), board: Arc::clone(&board) };
         let stop = CancellationToken::new();
         let process = blueprint.build(&stop).await?;
-        let address = process.address;
-        let (controls, restarts) = Controls::new(board, process.handle.clone());
+        let (address, transfer_port) = (process.address, process.transfer_port());
+        let (controls, restarts) = Controls::new(board, process.ranks.clone());
         let tasks = TaskTracker::new();
         let keeper = Keeper { blueprint, controls: controls.clone(), restarts, stop: stop.clone() };
         tasks.spawn(keeper.run(process));
         tasks.close();
-        Ok(Self { address, controls, stop, tasks })
+        Ok(Self { address, transfer_port, controls, stop, tasks })
     }
 
     /// Where HTTP is served, with the real port.
@@ -91,9 +102,15 @@ impl SimEngine {
         format!("http://{}", SocketAddr::new(ip, self.address.port()))
     }
 
-    /// What the present process did so far.
+    /// The port where other engines fetch KV; `None` for an engine that hands none over. SGLang calls it the bootstrap
+    /// port.
+    pub const fn transfer_port(&self) -> Option<u16> {
+        self.transfer_port
+    }
+
+    /// What the present process did so far, all ranks together.
     pub fn stats(&self) -> EngineStats {
-        self.controls.engine().stats()
+        self.controls.ranks().stats()
     }
 
     /// Replaces all switches, as `POST /faults` does. Returns when what was to happen once has happened.
@@ -140,18 +157,24 @@ struct Keeper {
 
 impl Keeper {
     async fn run(mut self, first: Process) {
-        let mut running = self.serve(first);
+        let mut running = Some(self.serve(first));
         while let Some(Some(order)) = self.stop.run_until_cancelled(self.restarts.recv()).await {
             self.stop.run_until_cancelled(tokio::time::sleep(order.grace)).await;
-            running.stop().await;
-            let Some(next) = self.until_built().await else { return };
-            self.controls.replace(next.handle.clone());
-            self.blueprint.board.unseen.restarted();
-            running = self.serve(next);
+            if let Some(process) = running.take() {
+                process.stop().await;
+            }
+            if order.starts_again {
+                let Some(next) = self.until_built().await else { return };
+                self.controls.replace(next.ranks.clone());
+                self.blueprint.board.unseen.restarted();
+                running = Some(self.serve(next));
+            }
             // Whoever ordered it may have gone.
             let _ = order.done.send(());
         }
-        running.stop().await;
+        if let Some(process) = running {
+            process.stop().await;
+        }
     }
 
     fn serve(&self, process: Process) -> RunningProcess {

@@ -25,6 +25,12 @@ pub struct Faults {
     pub delay_ms: u64,
     /// Cuts the connection after so many stream chunks; a whole response is cut in the middle.
     pub break_after_chunks: Option<u32>,
+    /// Says nothing more after so many stream chunks, and keeps the connection open.
+    pub stall_after_chunks: Option<u32>,
+    /// Ends the stream in good order after so many chunks, without a finish reason, usage or end mark.
+    pub end_after_chunks: Option<u32>,
+    /// Breaks, stalls or ends only so many more answers early; absent: all of them.
+    pub broken_answers: Option<u32>,
     /// Puts a line that is no JSON into the stream after so many chunks.
     pub garbage_after_chunks: Option<u32>,
     /// Ends the usage chunk of a stream in the middle of its JSON.
@@ -51,6 +57,19 @@ pub struct Faults {
     /// In every choice of a chat one token of so many is swallowed, as a parser does with the name of a tool: it shows in no
     /// text, and makes a chunk only where token ids are asked for. 0: none.
     pub swallow_every: u64,
+    /// Answers chats that have tools with a call of the first of them, its arguments made of the answer's words.
+    pub tool_calls: bool,
+    /// Refuses token ids that do not exist, where SGLang dies of them.
+    pub survives_bad_tokens: bool,
+    /// Prefill legs fail with status 500 when their prompt is computed.
+    pub fail_prefill: bool,
+    /// Decode legs fail with status 500 before they fetch anything.
+    pub fail_decode: bool,
+    /// Of a prompt's KV that is handed over so many hundredths (0 to 100) arrive, from its start; the decode engine computes
+    /// the rest, or fails where it cannot (SGLang, with 0). Absent: all of it.
+    pub transfer_percent: Option<u8>,
+    /// Leases of KV that is kept for another engine are over at once.
+    pub expire_leases: bool,
     /// Of a hundred event messages so many (0 to 100) are not sent; they have their numbers, and replay has them.
     pub lose_events_percent: u8,
     /// Answers no replay request.
@@ -105,11 +124,19 @@ impl Faults {
         let percents = [
             ("lose_events_percent", self.lose_events_percent),
             ("odd_report_percent", self.odd_report_percent.unwrap_or_default()),
+            ("transfer_percent", self.transfer_percent.unwrap_or_default()),
         ];
         match percents.into_iter().find(|(_, percent)| *percent > 100) {
             Some((name, percent)) => Err(InvalidFaults(format!("{name} is {percent}; give 0 to 100"))),
             None => Ok(()),
         }
+    }
+
+    /// Whether a stream is to be cut short in one of three ways.
+    const fn shortens(&self) -> bool {
+        self.break_after_chunks.is_some()
+            || self.stall_after_chunks.is_some()
+            || self.end_after_chunks.is_some()
     }
 
     /// Waits as long as the switches ask for, which may be for ever.
@@ -135,6 +162,25 @@ impl FaultBoard {
     /// The switches as they are now.
     pub(crate) fn switches(&self) -> Faults {
         self.switches.lock().clone()
+    }
+
+    /// The switches for an answer. Counts it, where only so many are cut short.
+    pub(crate) fn of_answer(&self) -> Faults {
+        let mut switches = self.switches.lock();
+        let mut faults = switches.clone();
+        if !faults.shortens() {
+            return faults;
+        }
+        match &mut switches.broken_answers {
+            None => {}
+            Some(0) => {
+                faults.break_after_chunks = None;
+                faults.stall_after_chunks = None;
+                faults.end_after_chunks = None;
+            }
+            Some(left) => *left -= 1,
+        }
+        faults
     }
 
     /// How the next answer misreports; a draw for each.

@@ -14,8 +14,3 @@ pub(crate) const fn spread(value: u64) -> u64 {
 pub(crate) const fn fold(state: u64, value: u64) -> u64 {
     spread(state.wrapping_add(STEP) ^ spread(value.wrapping_add(STEP)))
 }
-
-/// The next state of a generator that starts anywhere.
-pub(crate) const fn advance(state: u64) -> u64 {
-    state.wrapping_add(STEP)
-}

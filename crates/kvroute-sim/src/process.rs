@@ -8,22 +8,28 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
+use kvroute_core::WorkerRole;
+use kvroute_zmtp::ZmtpError;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cache::CacheChange;
-use crate::config::SimConfig;
+use crate::config::{EventEndpoint, Flavour, SimConfig};
 use crate::encoder::PromptEncoder;
 use crate::engine::StartError;
-use crate::events::{EventPublisher, EventSource};
+use crate::events::{EventPublisher, EventSource, PolledEvents};
 use crate::faults::FaultBoard;
-use crate::runner::{EngineHandle, Runner};
+use crate::ranks::Ranks;
+use crate::runner::Runner;
 use crate::scheduler::Scheduler;
+use crate::transfer::{TransferDesk, TransferServer};
 use crate::words::Words;
 
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often ports in a row are looked for.
+const PORT_TRIALS: u32 = 20;
 
 /// What every process of an engine is made from.
 #[derive(Clone)]
@@ -37,11 +43,23 @@ pub(crate) struct Blueprint {
 /// Sockets that are bound and a task that runs; nobody is served yet.
 pub(crate) struct Process {
     pub(crate) address: SocketAddr,
-    pub(crate) handle: EngineHandle,
+    pub(crate) ranks: Ranks,
     pub(crate) sources: Vec<EventSource>,
+    pub(crate) polled: Option<Arc<PolledEvents>>,
+    pub(crate) transfer: Option<Transfer>,
     listener: TcpListener,
     stop: CancellationToken,
     tasks: TaskTracker,
+}
+
+/// Where a process hands KV over.
+#[derive(Clone, Debug)]
+pub(crate) struct Transfer {
+    pub(crate) port: u16,
+    pub(crate) desk: Arc<TransferDesk>,
+    /// Runs until the process ends; for what must not outlive it.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
 }
 
 /// A process that serves.
@@ -62,24 +80,97 @@ impl Blueprint {
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let host: IpAddr = config.listen.ip();
-        let publisher = EventPublisher::bind(config, host, Arc::clone(&self.board)).await?;
-        let sources = publisher.sources();
+        let publishers = bind_publishers(config, host, &self.board).await?;
+        let sources = publishers.iter().filter_map(EventPublisher::source).collect();
+        let polled = publishers.iter().find_map(EventPublisher::polled);
+        let server = bind_transfer(config, host).await?;
         config.listen = address;
-        (config.kv_events, config.kv_replay) = publisher.addresses();
-        if config.announces_start {
-            publisher.publish(&[CacheChange::Cleared]);
+        if let Some(first) = publishers.first().filter(|_| polled.is_none()) {
+            (config.kv_events, config.kv_replay) = first.addresses();
         }
-        let scheduler = Scheduler::new(config, Arc::clone(&self.words));
-        let (runner, handle) = Runner::new(scheduler, config.seed, publisher);
         let (tasks, stop) = (TaskTracker::new(), stop.child_token());
-        tasks.spawn(runner.run(stop.clone()));
-        Ok(Process { address, handle, sources, listener, stop, tasks })
+        let transfer = server.map(|server| {
+            config.transfer_port = server.port();
+            let transfer = Transfer {
+                port: server.port(),
+                desk: server.desk(),
+                tasks: tasks.clone(),
+                stop: stop.clone(),
+            };
+            tasks.spawn(server.run(tasks.clone(), stop.clone()));
+            transfer
+        });
+        let mut handles = Vec::with_capacity(publishers.len());
+        for publisher in publishers {
+            if config.tells_start() {
+                publisher.publish(&[CacheChange::Cleared]);
+            }
+            let scheduler = Scheduler::new(config, Arc::clone(&self.words));
+            let (runner, handle) = Runner::new(scheduler, config.seed, publisher);
+            tasks.spawn(runner.run(stop.clone()));
+            handles.push(handle);
+        }
+        Ok(Process { address, ranks: Ranks::new(handles), sources, polled, transfer, listener, stop, tasks })
     }
+}
+
+/// One publisher a rank, on ports in a row.
+async fn bind_publishers(
+    config: &SimConfig,
+    host: IpAddr,
+    board: &Arc<FaultBoard>,
+) -> Result<Vec<EventPublisher>, ZmtpError> {
+    let mut trials = PORT_TRIALS;
+    loop {
+        trials -= 1;
+        let mut publishers = vec![EventPublisher::bind(config, 0, host, Arc::clone(board)).await?];
+        let Err(error) = bind_others(config, host, board, &mut publishers).await else {
+            return Ok(publishers);
+        };
+        for publisher in publishers {
+            publisher.close().await;
+        }
+        let is_free_choice =
+            config.kv_events == EventEndpoint::Auto || config.kv_replay == EventEndpoint::Auto;
+        if trials == 0 || !is_free_choice {
+            return Err(error);
+        }
+    }
+}
+
+async fn bind_others(
+    config: &SimConfig,
+    host: IpAddr,
+    board: &Arc<FaultBoard>,
+    publishers: &mut Vec<EventPublisher>,
+) -> Result<(), ZmtpError> {
+    let (kv_events, kv_replay) = publishers[0].addresses();
+    let behind_first = SimConfig { kv_events, kv_replay, ..config.clone() };
+    for rank in 1..config.dp_ranks {
+        publishers.push(EventPublisher::bind(&behind_first, rank, host, Arc::clone(board)).await?);
+    }
+    Ok(())
+}
+
+/// The port where KV is handed over, for engines that do.
+async fn bind_transfer(config: &SimConfig, host: IpAddr) -> Result<Option<TransferServer>, StartError> {
+    if config.role != WorkerRole::Prefill {
+        return Ok(None);
+    }
+    // SGLang sends both legs at once, so the second may be first.
+    let waits_for_unknown = config.flavour == Flavour::Sglang;
+    let bound = TransferServer::bind(host, config.transfer_port, waits_for_unknown).await;
+    bound.map(Some).map_err(|source| StartError::Transfer { port: config.transfer_port, source })
 }
 
 // === impl Process ===
 
 impl Process {
+    /// The port where KV is handed over.
+    pub(crate) fn transfer_port(&self) -> Option<u16> {
+        self.transfer.as_ref().map(|transfer| transfer.port)
+    }
+
     /// Serves until it is stopped.
     pub(crate) fn serve(self, router: Router) -> RunningProcess {
         let Self { listener, stop, tasks, .. } = self;

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::cache::CacheUse;
 use crate::events::EventPublisher;
 use crate::scheduler::{Generated, PrefillReport, Progress, Prompt, Scheduler, Sequence, SequenceId};
 use crate::stats::EngineStats;
@@ -28,8 +29,19 @@ pub(crate) struct Generation {
     pub(crate) choices: u32,
     /// Tokens of each answer, at least 1.
     pub(crate) max_tokens: u64,
-    /// Keeps the prompts' blocks apart from other tenants'.
-    pub(crate) salt: Option<Arc<str>>,
+    /// How the cache may be used.
+    pub(crate) cache_use: CacheUse,
+    /// Leading tokens of each prompt whose KV comes from another engine.
+    pub(crate) arriving: usize,
+    /// Whether the room is kept at the end, until [`KeptRoom`] gives it back.
+    pub(crate) is_kept: bool,
+}
+
+/// Room of a request that has ended, kept for another engine to take the KV. Dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct KeptRoom {
+    ids: Vec<SequenceId>,
+    orders: mpsc::UnboundedSender<Order>,
 }
 
 /// One token of one choice of a request.
@@ -65,6 +77,8 @@ pub(crate) struct EngineHandle {
 enum Order {
     Generate { generation: Generation, ids: Vec<SequenceId>, tokens: mpsc::UnboundedSender<Token> },
     Cancel(Vec<SequenceId>),
+    GiveBack { ids: Vec<SequenceId>, is_expired: bool },
+    Slots { answer: oneshot::Sender<Vec<(usize, bool)>> },
     ResetCache { preempt_running: bool, done: oneshot::Sender<bool> },
     EmptyCache { told: Told, done: oneshot::Sender<()> },
 }
@@ -110,6 +124,11 @@ impl Ticket {
     pub(crate) const fn is_finished(&self) -> bool {
         self.unfinished == 0
     }
+
+    /// The room of the request, where it is kept at the end.
+    pub(crate) fn kept_room(&self) -> KeptRoom {
+        KeptRoom { ids: self.ids.clone(), orders: self.orders.clone() }
+    }
 }
 
 impl Drop for Ticket {
@@ -119,6 +138,34 @@ impl Drop for Ticket {
         }
         // The engine may have stopped before its clients.
         let _ = self.orders.send(Order::Cancel(std::mem::take(&mut self.ids)));
+    }
+}
+
+// === impl KeptRoom ===
+
+impl KeptRoom {
+    /// Gives it back: the KV was taken.
+    pub(crate) fn give_back(self) {
+        drop(self);
+    }
+
+    /// Gives it back because nobody came, which is counted.
+    pub(crate) fn expire(mut self) {
+        self.order(true);
+    }
+
+    fn order(&mut self, is_expired: bool) {
+        let ids = std::mem::take(&mut self.ids);
+        if !ids.is_empty() {
+            // An engine that stopped keeps nothing.
+            let _ = self.orders.send(Order::GiveBack { ids, is_expired });
+        }
+    }
+}
+
+impl Drop for KeptRoom {
+    fn drop(&mut self) {
+        self.order(false);
     }
 }
 
@@ -153,6 +200,13 @@ impl EngineHandle {
 
     pub(crate) fn stats(&self) -> EngineStats {
         *self.stats.lock()
+    }
+
+    /// Tokens in each slot, and whether it is busy; nothing where there are no slots.
+    pub(crate) async fn slots(&self) -> Vec<(usize, bool)> {
+        let (answer, slots) = oneshot::channel();
+        let _ = self.orders.send(Order::Slots { answer });
+        slots.await.unwrap_or_default()
     }
 }
 
@@ -199,7 +253,16 @@ impl Runner {
             Order::Cancel(ids) => {
                 ids.iter().for_each(|id| drop(self.outputs.remove(id)));
                 self.scheduler.cancel(&ids);
+                self.tell_at_once();
             }
+            Order::GiveBack { ids, is_expired } => {
+                if self.scheduler.give_back(&ids) > 0 && is_expired {
+                    self.scheduler.count_expired_lease();
+                }
+                *self.stats.lock() = self.scheduler.stats();
+            }
+            // Whoever asked may have gone.
+            Order::Slots { answer } => drop(answer.send(self.scheduler.slots())),
             Order::ResetCache { preempt_running, done } => {
                 let is_reset = self.scheduler.reset_cache(preempt_running);
                 if is_reset {
@@ -233,6 +296,17 @@ impl Runner {
         }
     }
 
+    /// Where blocks of an answer are cached when it ends, that is told even if nothing else is going on.
+    fn tell_at_once(&mut self) {
+        if !self.scheduler.stores_at_end() {
+            return;
+        }
+        let changes = self.scheduler.take_changes();
+        if !changes.is_empty() {
+            self.publisher.publish(&changes);
+        }
+    }
+
     fn submit(&mut self, generation: &Generation, ids: &[SequenceId], tokens: &mpsc::UnboundedSender<Token>) {
         let arrived = self.started.elapsed();
         let mut sequences = Vec::with_capacity(ids.len());
@@ -240,7 +314,9 @@ impl Runner {
         for prompt_tokens in generation.prompts.iter() {
             let prompt = Prompt {
                 tokens: prompt_tokens,
-                salt: &generation.salt,
+                cache_use: &generation.cache_use,
+                arriving: generation.arriving,
+                is_kept: generation.is_kept,
                 max_tokens: generation.max_tokens,
                 seed: self.seed,
             };

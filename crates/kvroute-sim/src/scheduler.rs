@@ -12,12 +12,12 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cache::{CacheChange, PrefixCache};
-use crate::config::SimConfig;
+use crate::cache::{CacheChange, Chain, KvCache};
+use crate::config::{Flavour, SimConfig};
 use crate::stats::EngineStats;
 use crate::words::{WordIndex, Words};
 
@@ -31,7 +31,9 @@ const STEPS_WITHOUT_DELAY: usize = 16;
 /// The engine's work and cache.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
-    cache: PrefixCache,
+    cache: KvCache,
+    /// Whether blocks of an answer are cached and told only when it has ended.
+    stores_at_end: bool,
     words: Arc<Words>,
     prefill_rate: Rate,
     decode_speed: DecodeSpeed,
@@ -42,6 +44,10 @@ pub(crate) struct Scheduler {
     prefills: VecDeque<Prefill>,
     /// In the order of admission: the last one makes room when blocks run out.
     running: Vec<Sequence>,
+    /// What ended and keeps its room until another engine has taken its KV.
+    kept: HashMap<SequenceId, Chain>,
+    /// Whether nothing that waits has room until something is given back.
+    is_stuck: bool,
     next_decode: Duration,
     /// When the common step under way ends.
     step_end: Option<Duration>,
@@ -55,6 +61,8 @@ pub(crate) struct Scheduler {
 struct Prefill {
     sequence: Sequence,
     reused: usize,
+    /// Tokens whose KV came from another engine, behind those reused.
+    transferred: usize,
     /// Blocks that it has cached already.
     created: usize,
     /// Tokens that no step has taken yet.
@@ -90,7 +98,8 @@ pub(crate) struct Generated {
 impl Scheduler {
     pub(crate) fn new(config: &SimConfig, words: Arc<Words>) -> Self {
         Self {
-            cache: PrefixCache::new(config.kv_blocks, config.block_size, config.seed),
+            cache: KvCache::new(config),
+            stores_at_end: matches!(config.flavour, Flavour::Sglang | Flavour::TrtLlm),
             words,
             prefill_rate: Rate::new(config.prefill_tps),
             decode_speed: DecodeSpeed::new(config.decode_tps, config.kv_read_tps),
@@ -98,6 +107,8 @@ impl Scheduler {
             waiting: VecDeque::new(),
             prefills: VecDeque::new(),
             running: Vec::new(),
+            kept: HashMap::new(),
+            is_stuck: false,
             next_decode: Duration::ZERO,
             step_end: None,
             clock: Duration::ZERO,
@@ -108,11 +119,15 @@ impl Scheduler {
     /// Counts one accepted request and queues its sequences, each of which fits the cache alone.
     pub(crate) fn submit(&mut self, sequences: impl IntoIterator<Item = Sequence>) {
         self.stats.requests += 1;
+        self.is_stuck = false;
         self.waiting.extend(sequences);
     }
 
-    /// Stops sequences at once; their complete blocks stay cached. Ids that have ended are ignored.
+    /// Stops sequences at once; their complete blocks stay cached. Of those that have ended, room that was kept is given
+    /// back.
     pub(crate) fn cancel(&mut self, ids: &[SequenceId]) {
+        self.give_back(ids);
+        self.is_stuck = false;
         let is_cancelled = |sequence: &Sequence| ids.contains(&sequence.id);
         self.waiting.retain(|sequence| !is_cancelled(sequence));
         self.prefills.retain_mut(|prefill| {
@@ -123,21 +138,57 @@ impl Scheduler {
             !is_cancelled
         });
         for mut sequence in self.running.extract_if(.., |sequence| is_cancelled(sequence)) {
+            store_at_end(&mut self.cache, self.stores_at_end, &mut sequence.chain);
             self.cache.release(&mut sequence.chain);
         }
     }
 
+    /// Gives back the room that was kept of sequences. Returns how many there were.
+    pub(crate) fn give_back(&mut self, ids: &[SequenceId]) -> usize {
+        let chains: Vec<_> = ids.iter().filter_map(|id| self.kept.remove(id)).collect();
+        let count = chains.len();
+        for mut chain in chains {
+            self.cache.release(&mut chain);
+        }
+        self.is_stuck &= count == 0;
+        count
+    }
+
+    /// Whether blocks of an answer are cached and told only when it has ended.
+    pub(crate) const fn stores_at_end(&self) -> bool {
+        self.stores_at_end
+    }
+
+    /// Counts a lease that ran out.
+    pub(crate) const fn count_expired_lease(&mut self) {
+        self.stats.expired_leases += 1;
+    }
+
+    /// Tokens in each slot, and whether it is busy; nothing where there are no slots.
+    pub(crate) fn slots(&self) -> Vec<(usize, bool)> {
+        self.cache.slots()
+    }
+
     /// Empties the cache. Refused (false) while sequences hold blocks, unless those may be preempted.
     pub(crate) fn reset_cache(&mut self, preempt_running: bool) -> bool {
-        while preempt_running && self.preempt_newest().is_some() {}
+        if preempt_running {
+            self.preempt_all();
+        }
         self.cache.clear()
     }
 
     /// Empties the cache without announcing it; running sequences are preempted.
     pub(crate) fn wipe_cache(&mut self) {
-        while self.preempt_newest().is_some() {}
+        self.preempt_all();
         let is_wiped = self.cache.wipe();
         debug_assert!(is_wiped, "nothing holds a block");
+    }
+
+    fn preempt_all(&mut self) {
+        while self.preempt_newest().is_some() {}
+        let kept: Vec<_> = self.kept.keys().copied().collect();
+        self.give_back(&kept);
+        self.is_stuck = false;
     }
 
     /// What no step has announced yet.
@@ -164,7 +215,7 @@ impl Scheduler {
         let decode_at = (!self.running.is_empty()).then_some(self.next_decode);
         let prefill_at = self.prefills.front().map(|prefill| prefill.done_at);
         let is_idle = self.prefills.is_empty() && self.running.is_empty();
-        let admit_at = (is_idle && !self.waiting.is_empty()).then_some(self.clock);
+        let admit_at = (is_idle && !self.is_stuck && !self.waiting.is_empty()).then_some(self.clock);
         [decode_at, prefill_at, admit_at].into_iter().flatten().min()
     }
 
@@ -220,20 +271,29 @@ impl Scheduler {
         let mut sequence = self.waiting.pop_front()?;
         let Some(reused) = self.cache.admit(&mut sequence.chain) else {
             self.waiting.push_front(sequence);
+            self.is_stuck = self.running.is_empty() && self.prefills.is_empty();
             return None;
         };
-        let missing = sequence.chain.len() - reused;
-        self.prefills.push_back(Prefill { sequence, reused, created: 0, missing, done_at: Duration::ZERO });
+        let arriving = std::mem::take(&mut sequence.arriving);
+        let transferred = arriving.min(sequence.chain.len()).saturating_sub(reused);
+        let missing = sequence.chain.len() - reused - transferred;
+        let done_at = Duration::ZERO;
+        self.prefills.push_back(Prefill { sequence, reused, transferred, created: 0, missing, done_at });
         self.prefills.back_mut()
     }
 
     fn finish_prefill(&mut self, progress: &mut Progress) {
-        let Some(Prefill { mut sequence, reused, created, .. }) = self.prefills.pop_front() else { return };
-        let created = created + self.cache.store(&mut sequence.chain);
-        if sequence.note_prefill(reused, created) && sequence.counts_prompt {
-            self.stats.prompt_tokens += sequence.chain.len() as u64;
-            self.stats.reused_tokens += reused as u64;
-            self.stats.computed_tokens += (sequence.chain.len() - reused) as u64;
+        let Some(prefill) = self.prefills.pop_front() else { return };
+        let mut sequence = prefill.sequence;
+        let tokens = sequence.chain.len();
+        let created = prefill.created + self.cache.store(&mut sequence.chain, tokens);
+        let report = PrefillReport {
+            reused_tokens: prefill.reused as u64,
+            transferred_tokens: prefill.transferred as u64,
+            created_blocks: created as u64,
+        };
+        if sequence.note_prefill(report) && sequence.counts_prompt {
+            self.count_prompt(tokens as u64, report);
         }
         self.running.push(sequence);
         self.generate(self.running.len() - 1, progress);
@@ -243,10 +303,20 @@ impl Scheduler {
         self.end_step(progress);
     }
 
+    const fn count_prompt(&mut self, tokens: u64, report: PrefillReport) {
+        self.stats.prompt_tokens += tokens;
+        self.stats.reused_tokens += report.reused_tokens;
+        self.stats.transferred_tokens += report.transferred_tokens;
+        self.stats.computed_tokens += tokens - report.reused_tokens - report.transferred_tokens;
+    }
+
     fn decode(&mut self, progress: &mut Progress) {
         let mut index = 0;
         while index < self.running.len() && self.make_room_for(index) {
-            self.cache.store(&mut self.running[index].chain);
+            if !self.stores_at_end {
+                let chain = &mut self.running[index].chain;
+                self.cache.store(chain, chain.len());
+            }
             self.generate(index, progress);
             index += 1;
         }
@@ -292,12 +362,23 @@ impl Scheduler {
 
     fn end_step(&mut self, progress: &mut Progress) {
         for mut sequence in self.running.extract_if(.., |sequence| sequence.is_finished()) {
-            self.cache.release(&mut sequence.chain);
+            store_at_end(&mut self.cache, self.stores_at_end, &mut sequence.chain);
+            match sequence.is_kept {
+                true => drop(self.kept.insert(sequence.id, sequence.chain)),
+                false => self.cache.release(&mut sequence.chain),
+            }
             self.stats.finished_sequences += 1;
         }
         let changes = self.cache.take_changes();
         if !changes.is_empty() {
             progress.batches.push(changes);
         }
+    }
+}
+
+/// Caches an answer's blocks where that is done at its end. The newest token is not computed.
+fn store_at_end(cache: &mut KvCache, stores_at_end: bool, chain: &mut Chain) {
+    if stores_at_end {
+        cache.store(chain, chain.len().saturating_sub(1));
     }
 }

@@ -9,7 +9,7 @@ use kvroute_core::TokenId;
 use kvroute_openai::{ClientRequest, Prompt};
 use kvroute_tokenize::{ChatRules, LoadError, PromptTokenizer};
 
-use crate::PromptEncoder;
+use crate::{Flavour, PromptEncoder};
 
 /// More words make no better answers, and a large vocabulary takes long to search.
 const MOST_WORDS: usize = 4096;
@@ -44,7 +44,16 @@ impl TokenizerEncoder {
 
 impl PromptEncoder for TokenizerEncoder {
     fn encode(&self, request: &ClientRequest) -> Result<Vec<Vec<TokenId>>, String> {
-        self.0.encode(&request.prompt, ChatRules::Vllm).map_err(|error| error.to_string())
+        self.encode_for(Flavour::Vllm, request)
+    }
+
+    fn encode_for(&self, flavour: Flavour, request: &ClientRequest) -> Result<Vec<Vec<TokenId>>, String> {
+        self.0.encode(&request.prompt, rules(flavour)).map_err(|error| error.to_string())
+    }
+
+    fn render(&self, flavour: Flavour, request: &ClientRequest) -> Result<String, String> {
+        let Prompt::Chat(chat) = &request.prompt else { return Err(String::from("this is no chat")) };
+        self.0.render(chat, rules(flavour)).map_err(|error| error.to_string())
     }
 
     fn decode(&self, tokens: &[TokenId]) -> String {
@@ -57,6 +66,16 @@ impl PromptEncoder for TokenizerEncoder {
 
     fn vocabulary_size(&self) -> u32 {
         self.0.vocabulary_size()
+    }
+}
+
+/// How that engine prepares a chat for the template. llama.cpp's own way is near enough to vLLM's: what counts is that it is
+/// asked for.
+const fn rules(flavour: Flavour) -> ChatRules {
+    match flavour {
+        Flavour::Vllm | Flavour::LlamaCpp => ChatRules::Vllm,
+        Flavour::Sglang => ChatRules::Sglang,
+        Flavour::TrtLlm => ChatRules::Plain,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kvroute_core::{BlockSize, EngineHash, KvEvent, StoredBlocks, Tier, TokenId};
 
-use crate::cache::{BlockKey, CacheChange, StoredRun};
+use crate::cache::{BlockKey, CacheChange, CacheUse, StoredRun};
 use crate::config::SimConfig;
 use crate::engine::StartError;
 use crate::scheduler::{Generated, Prompt, Scheduler, Sequence, SequenceId};
@@ -80,7 +80,14 @@ impl VirtualEngine {
         }
         let id = self.next_id;
         self.next_id += 1;
-        let prompt = Prompt { tokens: prompt, salt: &None, max_tokens, seed: self.seed };
+        let prompt = Prompt {
+            tokens: prompt,
+            cache_use: &CacheUse::default(),
+            arriving: 0,
+            is_kept: false,
+            max_tokens,
+            seed: self.seed,
+        };
         self.scheduler.submit([Sequence::new(SequenceId::new(id), prompt, 0, now)]);
         Some(VirtualId(id))
     }

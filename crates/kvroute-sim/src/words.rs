@@ -1,12 +1,13 @@
 //! What answers are made of: a few thousand words, drawn by the prompt and the seed.
 //!
 //! A deterministic engine answers equal prompts equally whatever else it is busy with, so the draw depends on the
-//! prompt's tokens, the seed and the choice, never on the order of requests.
+//! context's tokens, the seed and the choice, never on the order of requests. As a model's, the next word depends on the
+//! words before it, wherever the prompt ends: an answer that is continued from its middle goes on as it would have.
 
 use kvroute_core::TokenId;
 
 use crate::encoder::PromptEncoder;
-use crate::mix::{advance, fold, spread};
+use crate::mix::{fold, spread};
 
 /// More words would cost start-up time and gain nothing.
 const WORDS: usize = 4096;
@@ -57,7 +58,9 @@ impl Words {
 
     /// The next word of a stream.
     pub(crate) fn draw(&self, stream: &mut WordStream) -> WordIndex {
-        WordIndex((stream.next() % self.ids.len() as u64) as u32)
+        let word = WordIndex((spread(stream.0) % self.ids.len() as u64) as u32);
+        stream.0 = fold(stream.0, u64::from(self.id(word)));
+        word
     }
 }
 
@@ -69,9 +72,22 @@ impl WordStream {
         let start = fold(seed, u64::from(choice));
         Self(prompt.iter().fold(start, |state, token| fold(state, u64::from(*token))))
     }
+}
 
-    fn next(&mut self) -> u64 {
-        self.0 = advance(self.0);
-        spread(self.0)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_goes_on_from_its_middle() {
+        let words = Words::numbered();
+        let answer = |prompt: &[TokenId], count: usize| -> Vec<_> {
+            let mut stream = WordStream::new(7, prompt, 0);
+            (0..count).map(|_| words.id(words.draw(&mut stream))).collect()
+        };
+        let whole = answer(&[1, 2, 3], 20);
+        let middle: Vec<_> = [1, 2, 3].into_iter().chain(whole[..8].iter().copied()).collect();
+        assert_eq!(answer(&middle, 12), whole[8..]);
+        assert!(whole.iter().collect::<std::collections::HashSet<_>>().len() > 10, "{whole:?}");
     }
 }

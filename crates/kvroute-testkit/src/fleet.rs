@@ -48,6 +48,7 @@ pub fn server_config(urls: &[String], policy: &str) -> ServeConfig {
         listen: free_port,
         admin_listen: free_port,
         trusted: Vec::new(),
+        api_keys: None,
         max_body: 1 << 20,
         drain: Duration::from_secs(5),
         metrics: MetricsOptions::default(),

@@ -18,6 +18,7 @@ use crate::template::ChatTemplates;
 
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
+const JSON_TEMPLATE: &str = "chat_template.json";
 const TEMPLATE: &str = "chat_template.jinja";
 const NAMED_TEMPLATES: &str = "additional_chat_templates";
 const WHAT_TO_GIVE: &str = "give a model folder with a tokenizer.json, or the path of a tokenizer.json";
@@ -28,6 +29,8 @@ pub(crate) struct ModelFolder {
     pub(crate) tokenizer: Tokenizer,
     /// The templates, or why there are none.
     pub(crate) templates: Result<ChatTemplates, String>,
+    /// Text of the token at the start of a text.
+    pub(crate) bos_token: Option<String>,
 }
 
 /// Loads a folder, or the folder around a `tokenizer.json`.
@@ -40,8 +43,9 @@ pub(crate) fn load(path: &Path) -> Result<ModelFolder, LoadError> {
         })?,
         None => TokenizerConfig::default(),
     };
+    let bos_token = config.bos_token();
     let templates = load_templates(&folder, config)?;
-    Ok(ModelFolder { tokenizer, templates })
+    Ok(ModelFolder { tokenizer, templates, bos_token })
 }
 
 fn locate(path: &Path) -> Result<(PathBuf, PathBuf), LoadError> {
@@ -78,13 +82,19 @@ fn load_templates(
     config: TokenizerConfig,
 ) -> Result<Result<ChatTemplates, String>, LoadError> {
     let mut sources = config.templates;
+    if let Some(text) = read_optional(&folder.join(JSON_TEMPLATE))? {
+        let file = TokenizerConfig::parse(&text).map_err(|problem| {
+            LoadError::new(&folder.join(JSON_TEMPLATE), format!("{problem}; repair the file or remove it"))
+        })?;
+        sources.extend(file.templates);
+    }
     if let Some(text) = read_optional(&folder.join(TEMPLATE))? {
         sources.insert("default".to_owned(), text);
     }
     sources.extend(named_templates(&folder.join(NAMED_TEMPLATES))?);
     if sources.is_empty() {
         return Ok(Err(format!(
-            "no chat template in {}: neither {TEMPLATE} nor chat_template in {CONFIG}; add one of them to have \
+            "no chat template in {}: neither {TEMPLATE} nor {JSON_TEMPLATE} nor chat_template in {CONFIG}; add one of them to have \
              chats routed by prefix",
             folder.display()
         )));

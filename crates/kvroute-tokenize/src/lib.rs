@@ -7,15 +7,18 @@
 
 #![forbid(unsafe_code)]
 
+mod encoder;
 mod error;
 mod folder;
 mod python;
 mod rules;
+mod sglang;
 mod template;
 mod tokenizer;
 mod tree;
 mod vllm;
 
+pub use encoder::CacheCounts;
 pub use error::{EncodeError, EncodeErrorKind, LoadError};
 pub use rules::ChatRules;
 pub use tokenizer::PromptTokenizer;

@@ -5,21 +5,37 @@
 
 mod float;
 mod json;
+mod lines;
+mod printed;
+mod repr;
 mod strftime;
+mod text;
 
 use minijinja::value::ValueKind;
 use minijinja::{Environment, Error, ErrorKind, Value};
 
+pub(crate) use self::printed::printed;
+
 /// The function and filter names that Hugging Face adds to Jinja2, and Python's way of printing floats.
 pub(crate) fn add_to(environment: &mut Environment<'static>) {
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    environment.set_unknown_method_callback(text::method);
     environment.add_function("raise_exception", raise_exception);
     environment.add_function("strftime_now", strftime::strftime_now);
     environment.add_filter("tojson", json::tojson);
+    environment.add_filter("trim", text::trim);
+    environment.add_filter("string", text::string);
+    environment.add_filter("indent", lines::indent);
+    environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
+    environment.add_test("sequence", |value: &Value| {
+        matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Undefined)
+    });
     environment.set_formatter(|output, state, value| {
         if value.kind() == ValueKind::Number && !value.is_integer() {
             let number = f64::try_from(value.clone())?;
             return Ok(std::fmt::Write::write_str(output, &float::repr(number))?);
+        }
+        if repr::is_container(value) {
+            return Ok(std::fmt::Write::write_str(output, &repr::repr(value)?)?);
         }
         minijinja::escape_formatter(output, state, value)
     });

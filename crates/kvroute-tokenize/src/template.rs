@@ -1,6 +1,7 @@
 //! The model's chat template, run as Hugging Face's `apply_chat_template` runs it.
 
 mod content_format;
+mod continuation;
 mod generation;
 mod statements;
 
@@ -10,15 +11,20 @@ mod tests;
 use std::collections::BTreeMap;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, Value};
+use minijinja::{Environment, ErrorKind, Value};
 
 pub(crate) use self::content_format::ContentFormat;
+pub(crate) use self::continuation::OpenTurn;
 use crate::python;
 
 /// Name of the template for everything that has no template of its own.
 const DEFAULT: &str = "default";
 /// Name of the template for requests with tools.
 const TOOL_USE: &str = "tool_use";
+
+/// What rendering one chat may cost: a step of the template counts one, and so do 64 bytes that it writes or keeps. A chat
+/// of a megabyte needs less than a twentieth of it; a template that never ends has used it up within a second.
+const FUEL: u64 = 10_000_000;
 
 /// The chat templates of one model, compiled.
 #[derive(Debug)]
@@ -33,6 +39,8 @@ pub(crate) struct ChatTemplates {
 pub(crate) struct TemplateTraits {
     /// Whether it takes message content apart or prints it.
     pub(crate) content_format: ContentFormat,
+    /// The same as SGLang finds it out.
+    pub(crate) sglang_content: ContentFormat,
     /// Whether it names the role `developer`.
     pub(crate) knows_developer: bool,
 }
@@ -65,10 +73,17 @@ impl ChatTemplates {
     ) -> Result<Self, String> {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        environment.set_fuel(Some(FUEL));
         environment.set_syntax(syntax.map_err(|error| error.to_string())?);
         python::add_to(&mut environment);
         let mut by_name = BTreeMap::new();
         for (name, source) in sources {
+            if statements::adds_to_safe_text(&source) {
+                return Err(format!(
+                    "chat template \"{name}\" adds to text that it marks as safe, which escapes what is added; only the \
+                     engine's own Jinja does so, let the engine tokenize"
+                ));
+            }
             by_name.insert(name.clone(), TemplateTraits::of(&source));
             environment.add_template_owned(name.clone(), generation::without_tags(&source)).map_err(
                 |error| format!("chat template \"{name}\" does not compile: {}", describe(&error)),
@@ -114,13 +129,17 @@ impl ChatTemplates {
 impl TemplateTraits {
     fn of(source: &str) -> Self {
         let knows_developer = source.contains("\"developer\"") || source.contains("'developer'");
-        Self { content_format: ContentFormat::detect(source), knows_developer }
+        let content_format = ContentFormat::detect(source);
+        Self { content_format, sglang_content: ContentFormat::detect_as_sglang(source), knows_developer }
     }
 }
 
 /// The innermost reason, with the line of the template where it has one.
 fn describe(error: &minijinja::Error) -> String {
     let reason = match error.detail() {
+        _ if error.kind() == ErrorKind::OutOfFuel => {
+            "it takes more steps or memory than any chat needs; repair its loops".to_owned()
+        }
         Some(detail) => detail.to_owned(),
         None => error.kind().to_string(),
     };
@@ -128,23 +147,4 @@ fn describe(error: &minijinja::Error) -> String {
         Some(line) => format!("{reason} (line {line} of the template)"),
         None => reason,
     }
-}
-
-/// Cuts a rendered chat behind the text of its last message, as `continue_final_message` asks.
-///
-/// # Errors
-/// When the template dropped that text.
-pub(crate) fn cut_behind(rendered: &str, final_text: &str) -> Result<String, String> {
-    let trimmed = final_text.trim();
-    let Some(place) = rendered.rfind(trimmed) else {
-        return Err("continue_final_message is set, but the chat template drops the final message".to_owned());
-    };
-    // A template that kept the white space behind the text keeps it here as well.
-    let from_first = final_text.trim_start();
-    let kept = if rendered[place..].starts_with(from_first) && from_first == final_text {
-        from_first
-    } else {
-        trimmed
-    };
-    Ok(rendered[..place + kept.len()].to_owned())
 }

@@ -9,8 +9,9 @@ use std::path::Path;
 
 use kvroute_core::TokenId;
 use kvroute_openai::{ChatPrompt, Prompt};
-use tokenizers::Tokenizer;
 
+pub(crate) use self::chat::Rendered;
+use crate::encoder::{CacheCounts, Encoder};
 use crate::folder::{self, ModelFolder};
 use crate::template::ChatTemplates;
 use crate::{ChatRules, EncodeError, LoadError};
@@ -18,10 +19,12 @@ use crate::{ChatRules, EncodeError, LoadError};
 /// Tokenizer and chat template of one model. Safe to use from many threads.
 #[derive(Debug)]
 pub struct PromptTokenizer {
-    tokenizer: Tokenizer,
+    encoder: Encoder,
     /// The compiled templates, or why there are none.
     templates: Result<ChatTemplates, String>,
     vocabulary_size: u32,
+    /// Id of the token at the start of a text, where the configuration names one.
+    bos: Option<TokenId>,
 }
 
 // === impl PromptTokenizer ===
@@ -34,10 +37,11 @@ impl PromptTokenizer {
     /// # Errors
     /// Names the file that is missing, unreadable or malformed, and the remedy.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        let ModelFolder { tokenizer, templates } = folder::load(path)?;
+        let ModelFolder { tokenizer, templates, bos_token } = folder::load(path)?;
         let largest = tokenizer.get_vocab(true).into_values().max();
         let vocabulary_size = largest.map_or(0, |id| id.saturating_add(1));
-        Ok(Self { tokenizer, templates, vocabulary_size })
+        let bos = bos_token.and_then(|token| tokenizer.token_to_id(&token));
+        Ok(Self { encoder: Encoder::new(tokenizer), templates, vocabulary_size, bos })
     }
 
     /// Ids of a prompt: one list a prompt, in order. Blocking work that grows with the text: some milliseconds
@@ -47,12 +51,10 @@ impl PromptTokenizer {
     /// The template refused or failed, or the tokenizer did.
     pub fn encode(&self, prompt: &Prompt, rules: ChatRules) -> Result<Vec<Vec<TokenId>>, EncodeError> {
         match prompt {
-            Prompt::Chat(chat) => {
-                let text = self.render(chat, rules)?;
-                Ok(vec![self.encode_segment(&text, chat.add_special_tokens)?])
-            }
+            Prompt::Chat(chat) => Ok(vec![self.encode_chat(chat, rules)?]),
             Prompt::Texts { texts, add_special_tokens } => {
-                texts.iter().map(|text| self.encode_segment(text, *add_special_tokens)).collect()
+                let adds = *add_special_tokens || !rules.heeds_add_special_tokens();
+                texts.iter().map(|text| self.encoder.encode(text, adds)).collect()
             }
             Prompt::TokenLists(lists) => Ok(lists.clone()),
             Prompt::Foreign(_) => {
@@ -66,8 +68,8 @@ impl PromptTokenizer {
     /// # Errors
     /// There is no template, or it refused or failed.
     pub fn render(&self, chat: &ChatPrompt, rules: ChatRules) -> Result<String, EncodeError> {
-        let templates = self.templates.as_ref().map_err(|problem| EncodeError::template(problem.clone()))?;
-        chat::render(templates, chat, rules).map_err(EncodeError::template)
+        let Rendered { text, continued } = self.render_parts(chat, rules)?;
+        Ok(text + &continued.unwrap_or_default())
     }
 
     /// Whether chats can be rendered.
@@ -85,16 +87,37 @@ impl PromptTokenizer {
         self.vocabulary_size
     }
 
-    /// Text of ids; unknown ids are left out, special tokens are kept.
-    pub fn decode(&self, ids: &[TokenId]) -> String {
-        self.tokenizer.decode(ids, false).unwrap_or_default()
+    /// How many tokens of the texts so far were known from texts before, and how many had to be made.
+    pub fn cache_counts(&self) -> CacheCounts {
+        self.encoder.cache_counts()
     }
 
-    /// Encodes one piece of text on its own. The only place that calls the tokenizer: what is known to split
-    /// (texts of a list today) comes here piece by piece.
-    fn encode_segment(&self, text: &str, add_special_tokens: bool) -> Result<Vec<TokenId>, EncodeError> {
-        let encoding =
-            self.tokenizer.encode_fast(text, add_special_tokens).map_err(EncodeError::tokenizer)?;
-        Ok(encoding.get_ids().to_vec())
+    /// Text of ids; unknown ids are left out, special tokens are kept.
+    pub fn decode(&self, ids: &[TokenId]) -> String {
+        self.encoder.tokenizer().decode(ids, false).unwrap_or_default()
+    }
+
+    fn render_parts(&self, chat: &ChatPrompt, rules: ChatRules) -> Result<Rendered, EncodeError> {
+        let templates = self.templates.as_ref().map_err(|problem| EncodeError::template(problem.clone()))?;
+        chat::render(templates, chat, rules).map_err(EncodeError::template)
+    }
+
+    fn encode_chat(&self, chat: &ChatPrompt, rules: ChatRules) -> Result<Vec<TokenId>, EncodeError> {
+        let Rendered { text, continued } = self.render_parts(chat, rules)?;
+        let adds = chat.add_special_tokens && rules.heeds_add_special_tokens();
+        let mut ids = self.encoder.encode(&text, adds)?;
+        if let Some(open_turn) = continued.filter(|turn| !turn.is_empty()) {
+            ids.extend(self.encode_open_turn(&open_turn)?);
+        }
+        Ok(ids)
+    }
+
+    /// A turn that is tokenized on its own gets the tokenizer's special tokens, of which one at the start is dropped.
+    fn encode_open_turn(&self, text: &str) -> Result<Vec<TokenId>, EncodeError> {
+        let mut ids = self.encoder.encode(text, true)?;
+        if self.bos.is_some() && ids.first() == self.bos.as_ref() {
+            ids.remove(0);
+        }
+        Ok(ids)
     }
 }

@@ -9,6 +9,8 @@ use std::collections::hash_map::Entry;
 use kvroute_openai::{JsonError, JsonKind, JsonReader, RawJson};
 use minijinja::Value;
 
+use crate::python::printed;
+
 /// One JSON value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Tree {
@@ -53,8 +55,22 @@ impl Tree {
     }
 
     /// Reads a part of a request.
-    pub(crate) fn of(raw: &RawJson) -> Result<Self, TreeError> {
-        Self::parse(raw.as_str())
+    ///
+    /// # Errors
+    /// Says why the part cannot be rendered.
+    pub(crate) fn read_part(raw: &RawJson) -> Result<Self, String> {
+        Self::parse(raw.as_str()).map_err(|error| format!("a part of the chat cannot be rendered: {error}"))
+    }
+
+    /// Reads a part of a request that is an array; anything else is an empty one.
+    ///
+    /// # Errors
+    /// Says why the part cannot be rendered.
+    pub(crate) fn list_of(raw: &RawJson) -> Result<Vec<Self>, String> {
+        match Self::read_part(raw)? {
+            Self::List(items) => Ok(items),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// The text of a string.
@@ -102,8 +118,8 @@ impl From<Tree> for Value {
             Tree::Int(number) => i64::try_from(number).map_or_else(|_| Self::from(number), Self::from),
             Tree::Float(number) => Self::from(number),
             Tree::Text(text) => Self::from(text),
-            Tree::List(items) => items.into_iter().map(Self::from).collect(),
-            Tree::Map(members) => Self::from_pairs(members.0),
+            Tree::List(items) => printed(items.into_iter().map(Self::from).collect()),
+            Tree::Map(members) => printed(Self::from_pairs(members.0)),
         }
     }
 }
@@ -135,6 +151,16 @@ impl Members {
         found.map(|(_, value)| value).filter(|value| **value != Tree::Null)
     }
 
+    /// Whether there is a member, be it null.
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        self.0.iter().any(|(name, _)| name == key)
+    }
+
+    /// The value of a member that is there, to be changed.
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Tree> {
+        self.0.iter_mut().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
     /// Takes a member out, if it is there and not null.
     pub(crate) fn take(&mut self, key: &str) -> Option<Tree> {
         let place = self.0.iter().position(|(name, _)| name == key)?;
@@ -153,6 +179,30 @@ impl Members {
     pub(crate) fn set_some(&mut self, key: &str, value: Option<Tree>) {
         if let Some(some) = value {
             self.set(key, some);
+        }
+    }
+}
+
+impl Members {
+    /// Every value by a function of its own value.
+    pub(crate) fn map_values(self, change: impl Fn(Tree) -> Tree) -> Self {
+        self.map_members(|_, value| change(value))
+    }
+
+    /// Every value by a function of its name and value.
+    pub(crate) fn map_members(self, change: impl Fn(&str, Tree) -> Tree) -> Self {
+        let changed = self.0.into_iter().map(|(name, value)| {
+            let new = change(&name, value);
+            (name, new)
+        });
+        Self(changed.collect())
+    }
+}
+
+impl Extend<(String, Tree)> for Members {
+    fn extend<T: IntoIterator<Item = (String, Tree)>>(&mut self, members: T) {
+        for (name, value) in members {
+            self.set(&name, value);
         }
     }
 }

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::check::CheckFlags;
 use crate::commands::completions::CompletionsFlags;
+use crate::commands::doctor::DoctorFlags;
 use crate::commands::engine::EngineFlags;
 use crate::commands::explain::ExplainFlags;
 use crate::commands::metrics::MetricsFlags;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Engine(EngineFlags),
     /// Tell where a running router would send a request, or sent it, and why
     Explain(ExplainFlags),
+    /// Ask engines what they lack for full telemetry, and prove that prompts are counted as they count them
+    Doctor(DoctorFlags),
     /// Tell what is wrong with a configuration file
     Check(CheckFlags),
     /// Print every metric, dashboards or alert rules
@@ -50,6 +53,8 @@ impl Command {
             Self::Demo(_) | Self::Explain(_) | Self::Check(_) | Self::Metrics(_) | Self::Completions(_) => {
                 "warn"
             }
+            // What it finds it prints itself.
+            Self::Doctor(_) => "error",
         }
     }
 }

@@ -69,7 +69,9 @@ impl From<EngineStartError> for Failure {
     fn from(error: EngineStartError) -> Self {
         match error {
             EngineStartError::Config(_) => Self::Usage(error.to_string()),
-            EngineStartError::Listen { .. } | EngineStartError::Events(_) => Self::Failed(error.to_string()),
+            EngineStartError::Listen { .. }
+            | EngineStartError::Events(_)
+            | EngineStartError::Transfer { .. } => Self::Failed(error.to_string()),
         }
     }
 }

@@ -25,6 +25,11 @@ impl HttpClient {
         Self { http: legacy::Client::builder(TokioExecutor::new()).build(connector) }
     }
 
+    /// The client below, for the calls that engine adapters make.
+    pub(crate) const fn for_engines(&self) -> &kvroute_engine::HttpClient {
+        &self.http
+    }
+
     /// Sends a request and reads its answer to the end, whatever its status.
     pub(crate) async fn ask(
         &self,

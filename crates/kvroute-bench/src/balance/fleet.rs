@@ -219,6 +219,7 @@ impl<'a> Fleet<'a> {
             prompt_lengths: &[Tokens::new(prompt.len() as u64)],
             choices: 1,
             shows_first_token: true,
+            takes_over: false,
             weights: self.weights,
             affinity: Affinity { session: asked.session.map(AffinityKey::new), head: Some(head(&prompt)) },
             is_pinned: false,

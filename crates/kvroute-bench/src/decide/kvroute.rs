@@ -106,6 +106,7 @@ impl Contestant for Kvroute {
             prompt_lengths: &[lengths],
             choices: 1,
             shows_first_token: true,
+            takes_over: false,
             weights: CostWeights::default(),
             affinity: Affinity::default(),
             is_pinned: false,

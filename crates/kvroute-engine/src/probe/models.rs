@@ -15,6 +15,8 @@ pub struct ServedModel {
     pub id: String,
     /// The base model's name, for an adapter.
     pub parent: Option<String>,
+    /// Where the engine has it from: a path, or the name of a repository.
+    pub root: Option<String>,
     /// Longest prompt and answer together.
     pub max_model_len: Option<Tokens>,
     /// Further names of the same model.
@@ -26,6 +28,7 @@ pub struct ServedModel {
 pub(crate) struct Models {
     pub(crate) owner: String,
     pub(crate) served: Vec<ServedModel>,
+    pub(crate) vocabulary: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -41,6 +44,8 @@ struct Entry {
     #[serde(default)]
     parent: Option<String>,
     #[serde(default)]
+    root: Option<String>,
+    #[serde(default)]
     max_model_len: Option<u64>,
     #[serde(default)]
     aliases: Option<Vec<String>>,
@@ -52,6 +57,8 @@ struct Entry {
 struct Meta {
     #[serde(default)]
     n_ctx: Option<u64>,
+    #[serde(default)]
+    n_vocab: Option<u32>,
 }
 
 /// Asks for the models; the one question that must be answered.
@@ -79,7 +86,8 @@ pub(crate) fn read(url: &str, answer: &Answer) -> Result<Models, ProbeError> {
         return Err(not_open_ai("an empty list of models".to_owned()));
     }
     let owner = list.data.iter().find_map(|entry| entry.owned_by.clone()).unwrap_or_default();
-    Ok(Models { owner, served: list.data.into_iter().map(ServedModel::from).collect() })
+    let vocabulary = list.data.iter().find_map(|entry| entry.meta.as_ref()?.n_vocab);
+    Ok(Models { owner, served: list.data.into_iter().map(ServedModel::from).collect(), vocabulary })
 }
 
 // === impl ServedModel ===
@@ -89,6 +97,7 @@ impl From<Entry> for ServedModel {
         let context = entry.max_model_len.or_else(|| entry.meta.and_then(|meta| meta.n_ctx));
         let mut aliases = entry.aliases.unwrap_or_default();
         aliases.retain(|alias| *alias != entry.id);
-        Self { parent: entry.parent, max_model_len: context.map(Tokens::new), aliases, id: entry.id }
+        let (parent, root) = (entry.parent, entry.root.filter(|root| !root.is_empty()));
+        Self { parent, root, max_model_len: context.map(Tokens::new), aliases, id: entry.id }
     }
 }

@@ -3,7 +3,7 @@
 use crate::captured_server::{CapturedServer, Exchange, captured, documented};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use kvroute_core::{BlockSize, Blocks, DpRank, Tokens};
+use kvroute_core::{BlockSize, Blocks, DpRank, Tokens, WorkerRole};
 use kvroute_engine::events::EventAddress;
 use kvroute_engine::{AnnouncedEvents, EngineKind, HttpClient, Probe, ProbeError, probe};
 use serde_json::json;
@@ -58,8 +58,45 @@ async fn vllm() {
     let elsewhere = EventAddress::Connect("tcp://10.0.0.1:5558".parse().unwrap());
     assert_eq!((&found.events[1].events, &found.events[1].replay), (&elsewhere, &None));
     assert_eq!(found.dp_ranks, 3);
+    assert_eq!((found.context_length, found.vocabulary), (Some(Tokens::new(2048)), None));
+    assert_eq!(model.root.as_deref(), Some("/srv/engines/models/tiny-qwen3"));
+    assert_eq!((found.role, found.bootstrap_port, found.reports_reuse), (None, None, None));
+    assert_eq!(found.caches_prefixes, Some(true));
+    let claims: Vec<_> = found.rank_claims.iter().map(|claim| (claim.path, claim.ranks)).collect();
+    assert_eq!(claims, [("/metrics", 1), ("/kv_event_sources", 3)]);
     let [note] = &found.notes[..] else { panic!("{:?}", found.notes) };
     assert!(note.contains("ipc:///tmp/events"), "{note}");
+}
+
+/// As release 0.32 answers.
+#[tokio::test]
+async fn vllm_names_its_event_sources_by_rank() {
+    let of_rank = |port: u16| {
+        json!({
+            "enable_kv_cache_events": true, "publisher": "zmq", "endpoint": format!("tcp://*:{port}"),
+            "replay_endpoint": format!("tcp://*:{}", port + 1000), "buffer_steps": 10_000, "hwm": 100_000,
+            "max_queue_size": 100_000, "topic": "kv-events",
+        })
+    };
+    let with = async |sources: serde_json::Value| {
+        let mut exchanges = captured("vllm");
+        exchanges.push(documented("GET /kv_event_sources", None, "200 OK", &sources.to_string()));
+        let found = probed(exchanges).await;
+        (found.dp_ranks, found.events)
+    };
+    let two = json!({"10": of_rank(5567), "0": of_rank(5557)});
+    assert_eq!(
+        with(two).await,
+        (11, vec![events(0, 5557), events(10, 5567)]),
+        "ports are those of the ranks"
+    );
+    let mut off = of_rank(5557);
+    off["enable_kv_cache_events"] = json!(false);
+    let mut unpublished = of_rank(5557);
+    unpublished["publisher"] = json!("null");
+    assert_eq!(with(json!({"0": off})).await, (1, vec![]));
+    assert_eq!(with(json!({"0": unpublished, "1": 7, "x": {}})).await, (1, vec![]));
+    assert_eq!(with(json!({})).await, (1, vec![]));
 }
 
 #[tokio::test]
@@ -101,6 +138,57 @@ async fn sglang() {
     assert_eq!(found.events, [events(0, 9301), events(1, 9302)]);
     assert_eq!((found.dp_ranks, found.can_tokenize), (2, true));
     assert_eq!(found.models[0].max_model_len, Some(Tokens::new(2000)));
+}
+
+#[tokio::test]
+async fn sglang_tells_what_it_was_started_for() {
+    let probed_with = async |info: serde_json::Value| {
+        let mut exchanges = captured("sglang");
+        exchanges.push(documented("GET /server_info", None, "200 OK", &info.to_string()));
+        probed(exchanges).await
+    };
+    let prefill = probed_with(json!({
+        "disaggregation_mode": "prefill", "disaggregation_bootstrap_port": 9998, "enable_cache_report": false,
+        "disable_radix_cache": true, "kv_events": {"endpoint_port_base": 9301, "block_size": 64},
+    }))
+    .await;
+    assert_eq!((prefill.role, prefill.bootstrap_port), (Some(WorkerRole::Prefill), Some(9998)));
+    assert_eq!((prefill.reports_reuse, prefill.caches_prefixes), (Some(false), Some(false)));
+    assert_eq!(prefill.announced_block_size, Some(BlockSize::new(64).unwrap()));
+    let [note] = &prefill.notes[..] else { panic!("{:?}", prefill.notes) };
+    assert!(note.contains("--disable-radix-cache"), "{note}");
+
+    let silent = probed_with(json!({"disaggregation_mode": "prefill"})).await;
+    assert_eq!(silent.bootstrap_port, Some(8998), "the port that it has unless told otherwise");
+    for (mode, role) in
+        [("decode", Some(WorkerRole::Decode)), ("null", Some(WorkerRole::Aggregated)), ("new", None)]
+    {
+        let found =
+            probed_with(json!({"disaggregation_mode": mode, "disaggregation_bootstrap_port": 9998})).await;
+        assert_eq!((found.role, found.bootstrap_port), (role, None), "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn the_context_of_the_base_model_counts_and_the_engines_own_where_that_is_silent() {
+    let models = json!({"data": [
+        {"id": "sql", "owned_by": "sglang", "parent": "base", "max_model_len": 1000},
+        {"id": "base", "owned_by": "sglang", "max_model_len": 4096},
+    ]});
+    let info = documented("GET /server_info", None, "200 OK", r#"{"context_length":2000}"#);
+    let found =
+        probed(vec![documented("GET /v1/models", None, "200 OK", &models.to_string()), info.clone()]).await;
+    assert_eq!(found.context_length, Some(Tokens::new(4096)));
+    let silent = r#"{"data":[{"id":"base","owned_by":"sglang"}]}"#;
+    let found = probed(vec![documented("GET /v1/models", None, "200 OK", silent), info]).await;
+    assert_eq!(found.context_length, Some(Tokens::new(2000)));
+}
+
+#[tokio::test]
+async fn an_endpoint_that_answers_no_tokens_cannot_tokenize() {
+    let mut exchanges = captured("llamacpp");
+    exchanges.push(documented("POST /tokenize", None, "200 OK", "{\"tokens\":[]}"));
+    assert!(!probed(exchanges).await.can_tokenize);
 }
 
 #[tokio::test]
@@ -147,6 +235,7 @@ async fn llamacpp() {
     assert_eq!(found.models[0].max_model_len, Some(Tokens::new(2048)));
     assert_eq!(found.block_size, Some(BlockSize::DEFAULT));
     assert_eq!(found.kv_capacity, Some(Blocks::new(4 * 2048 / 16)));
+    assert_eq!((found.context_length, found.vocabulary), (Some(Tokens::new(2048)), Some(151_936)));
     assert_eq!((found.events, found.can_tokenize), (vec![], true));
 }
 

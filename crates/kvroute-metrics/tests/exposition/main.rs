@@ -4,6 +4,7 @@
 mod delivery;
 mod funnel;
 mod history;
+mod identity;
 mod reader;
 mod script;
 mod selection;
@@ -176,13 +177,17 @@ fn churn_of_models_and_workers_leaves_no_series() {
         let remembered = metrics.remembered(&rank);
         pool.decided("a_late_reason");
         pool.shadow("a_late_shadow", Tokens::new(10), Tokens::ZERO);
+        let identity = pool.identity(&id);
+        pool.tokenizer_cache().looked_up(Tokens::new(10), Tokens::ZERO);
+        pool.migrates();
+        pool.stranded(Tokens::new(10));
         ranks.set_engine_load(1, 0);
         ranks.set_engine_load_age(Duration::ZERO);
         let in_line = pool.queue().entered();
         if index % 100 == 0 {
             assert!(names(&metrics.render()).len() > before.len());
         }
-        drop((worker, ranks, source, remembered, pool));
+        drop((worker, ranks, source, remembered, identity, pool));
         drop((pending, in_line));
     }
     assert_eq!(names(&metrics.render()), before);

@@ -13,10 +13,10 @@ use kvroute_funnel::{
     PendingDelivery, ReportExpectation, SelectionLosses, UnavailableLoss, UncountedReason,
 };
 use kvroute_metrics::{
-    AttemptMetrics, DecisionMarks, Endpoint, EventKind, LatencyPart, Metrics, MetricsOptions, PoolLabels,
-    PoolMetrics, QueueRefusal, RankMetrics, RejectReason, RememberedMetrics, ReplayOutcome, RequestOutcome,
-    RequestShape, SelectionOverlap, SourceMetrics, SourceState, Stage, WorkerMetrics, WorkerState,
-    WorkerType,
+    AttemptMetrics, DecisionMarks, Endpoint, EventKind, IdentityCheck, IdentityMetrics, IdentityState,
+    LatencyPart, Metrics, MetricsOptions, MigrationReason, PoolLabels, PoolMetrics, PrefillFallbackReason,
+    QueueRefusal, RankMetrics, RejectReason, RememberedMetrics, ReplayOutcome, RequestOutcome, RequestShape,
+    SelectionOverlap, SourceMetrics, SourceState, Stage, WorkerMetrics, WorkerState, WorkerType,
 };
 
 use self::remembering::Remembering;
@@ -27,6 +27,7 @@ pub(crate) struct Fleet {
     worker: WorkerMetrics,
     rank: RankMetrics,
     source: SourceMetrics,
+    identity: IdentityMetrics,
     eventless: (WorkerMetrics, RankMetrics, SourceMetrics, RememberedMetrics),
     /// A second model, which has a history; only in a fleet that runs.
     remembering: Option<Remembering>,
@@ -56,6 +57,7 @@ impl Fleet {
             worker: metrics.worker(&first, WorkerState::Starting),
             rank: metrics.rank(&rank, WorkerType::Decode),
             source: metrics.source(&rank, SourceState::Blind),
+            identity: pool.identity(&first),
             eventless: (
                 metrics.worker(&second, WorkerState::Ready),
                 metrics.rank(&eventless, WorkerType::Prefill),
@@ -77,6 +79,8 @@ impl Fleet {
         fleet.decisions(metrics);
         fleet.queue();
         fleet.requests(metrics);
+        fleet.identity();
+        fleet.handovers();
         fleet.worker.set_state(WorkerState::Ready);
         fleet.rank.set_recent(Tokens::new(3100));
         fleet.rank.set_engine_load(3, 1);
@@ -212,6 +216,26 @@ impl Fleet {
         for reason in QueueRefusal::ALL {
             queue.refused(reason);
         }
+    }
+
+    /// A worker that counts otherwise than the router.
+    fn identity(&self) {
+        for (result, times) in IdentityCheck::ALL.into_iter().zip(1..) {
+            (0..times).for_each(|_| self.identity.checked(result));
+        }
+        self.identity.set_state(IdentityState::Mismatch);
+        self.pool.tokenizer_cache().looked_up(Tokens::new(640), Tokens::new(360));
+    }
+
+    /// Each reason at another number.
+    fn handovers(&self) {
+        for (reason, times) in MigrationReason::ALL.into_iter().zip(1..) {
+            (0..times).for_each(|_| self.pool.migrated(reason));
+        }
+        for (reason, times) in PrefillFallbackReason::ALL.into_iter().zip(1..) {
+            (0..times).for_each(|_| self.pool.prefill_fell_back(reason));
+        }
+        self.pool.stranded(Tokens::new(1000));
     }
 
     fn requests(&self, metrics: &Metrics) {

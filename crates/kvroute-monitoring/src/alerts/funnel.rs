@@ -29,7 +29,7 @@ pub(super) fn alerts(spelling: &Spelling) -> Vec<Alert> {
             "{{ $value | humanizePercentage }} of the reuse reports of model {{ $labels.model }} hold no number, or \
              more reused tokens than the prompt has.",
         ),
-        reports(spelling, "KvrouteIdentityMismatch", &[ReportOutcome::Mismatched], 0.01).says(
+        reports(spelling, "KvrouteReportsMismatched", &[ReportOutcome::Mismatched], 0.01).says(
             "workers of {{ $labels.model }} count other prompt tokens than the router",
             "For {{ $value | humanizePercentage }} of the answers of model {{ $labels.model }} the engine counted \
              another prompt length than the router: tokenizer or chat template differ, and prefixes may be looked up \

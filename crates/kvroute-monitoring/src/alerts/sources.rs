@@ -1,6 +1,6 @@
 //! What the router knows of the workers' caches.
 
-use kvroute_metrics::{Row, SourceState, rows};
+use kvroute_metrics::{IdentityState, Row, SourceState, rows};
 
 use super::{Alert, Severity};
 use crate::query::{Query, Spelling};
@@ -11,6 +11,7 @@ const RANK: [&str; 3] = ["instance", "worker_id", "dp_rank"];
 pub(super) fn alerts(spelling: &Spelling) -> Vec<Alert> {
     let grows = |row: &'static Row, window| spelling.series(row).within(window).increase();
     vec![
+        mismatch(spelling),
         blind(spelling),
         suspect(spelling),
         lagging(spelling),
@@ -48,6 +49,16 @@ pub(super) fn alerts(spelling: &Spelling) -> Vec<Alert> {
                  stay within pool.index.bytes: prompts that could be reused look new.",
             ),
     ]
+}
+
+fn mismatch(spelling: &Spelling) -> Alert {
+    let state = spelling.series(rows::IDENTITY_STATE).with("state", IdentityState::Mismatch.as_str()).now();
+    Alert::new("KvrouteIdentityMismatch", Severity::Warning, "2m").when(state, "==", 1.0).says(
+        "{{ $labels.worker_id }} makes other tokens of prompts of {{ $labels.model }} than the router",
+        "The engine of worker {{ $labels.worker_id }} cuts prompts of model {{ $labels.model }} into other tokens than \
+         router {{ $labels.instance }}: what it has cached is not found. Where no worker agrees with the router, \
+         pool.on_mismatch says how prompts are counted meanwhile.",
+    )
 }
 
 fn blind(spelling: &Spelling) -> Alert {

@@ -1,6 +1,6 @@
 //! Requests and the workers that serve them.
 
-use kvroute_metrics::{QueueRefusal, RequestOutcome, Row, WorkerState, rows};
+use kvroute_metrics::{PrefillFallbackReason, QueueRefusal, RequestOutcome, Row, WorkerState, rows};
 
 use super::{Alert, ENOUGH_REQUESTS, Severity};
 use crate::query::{Query, Series, Spelling};
@@ -9,6 +9,8 @@ pub(super) fn alerts(spelling: &Spelling) -> Vec<Alert> {
     vec![
         failing(spelling),
         retrying(spelling),
+        migrating(spelling),
+        without_prefill(spelling),
         no_worker(spelling),
         Alert::new("KvrouteNoWorkerReady", Severity::Critical, "1m")
             .when(states(spelling, &[WorkerState::Ready]).now().sum_by(&["instance"]), "==", 0.0)
@@ -72,6 +74,35 @@ fn retrying(spelling: &Spelling) -> Alert {
             "{{ $value | humanizePercentage }} of the attempts of {{ $labels.model }} follow a failed one",
             "{{ $value | humanizePercentage }} of the attempts of model {{ $labels.model }} had to be made because an \
              earlier attempt of the same request failed. Clients wait longer, and prompts are computed twice.",
+        )
+}
+
+fn migrating(spelling: &Spelling) -> Alert {
+    let by_model = |row: &'static Row| spelling.rate(row).sum_by(&["model"]);
+    Alert::new("KvrouteMigrating", Severity::Warning, "15m")
+        .when(by_model(rows::MIGRATIONS).over(by_model(rows::REQUESTS)), ">", 0.02)
+        .when(spelling.series(rows::REQUESTS).increase().sum_by(&["model"]), ">", ENOUGH_REQUESTS)
+        .says(
+            "{{ $value | humanizePercentage }} of the requests of {{ $labels.model }} break off and go on elsewhere",
+            "Streams of model {{ $labels.model }} keep breaking off behind their first token, {{ $value | \
+             humanizePercentage }} as many as there are requests. Clients see a pause, prompt and answer are computed again.",
+        )
+}
+
+/// A prompt that is cached where it is decoded, or that cannot be handed over, is no fault.
+fn without_prefill(spelling: &Spelling) -> Alert {
+    let faults =
+        [PrefillFallbackReason::NoWorker, PrefillFallbackReason::Unhealthy, PrefillFallbackReason::Failed];
+    let fell_back = spelling
+        .series(rows::PREFILL_FALLBACKS)
+        .with_any("reason", &faults.map(PrefillFallbackReason::as_str));
+    Alert::new("KvroutePrefillFallback", Severity::Warning, "10m")
+        .when(fell_back.rate().sum_by(&["model"]).over(spelling.rate(rows::REQUESTS).sum_by(&["model"])), ">", 0.05)
+        .when(spelling.series(rows::REQUESTS).increase().sum_by(&["model"]), ">", ENOUGH_REQUESTS)
+        .says(
+            "{{ $value | humanizePercentage }} of the requests of {{ $labels.model }} do without a prefill worker",
+            "{{ $value | humanizePercentage }} of the requests of model {{ $labels.model }} are computed by their decode \
+             worker alone, because no prefill worker is there, well, or able: streams that run there are held up by prompts.",
         )
 }
 

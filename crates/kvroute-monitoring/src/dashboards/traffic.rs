@@ -13,6 +13,7 @@ pub(super) fn dashboard(spelling: &Spelling) -> Dashboard {
         about: "Requests, their times, the decisions about them, and the router itself.",
         sections: vec![
             Section::new("Requests", requests(spelling)),
+            Section::new("From one worker to another", handovers(spelling)),
             Section::new("Times and lengths", times(spelling)),
             Section::new("Queue", queue(spelling)),
             Section::new("Decisions", decisions(spelling)),
@@ -50,6 +51,30 @@ fn requests(spelling: &Spelling) -> Vec<Panel> {
             .says("Of all models. Booked far above over: they run long, or no worker can be reached.")
             .shows("booked", spelling.rate(rows::BOOKINGS).sum())
             .shows("dispatched and over", spelling.rate(rows::DISPATCHED_ATTEMPTS).sum()),
+    ]
+}
+
+/// Shown for pools that migrate, and for those with prefill workers.
+fn handovers(spelling: &Spelling) -> Vec<Panel> {
+    vec![
+        Panel::stacked("Streams that went on elsewhere", Unit::PerSecond)
+            .narrow()
+            .says(
+                "By what ended the first worker's part. Clients notice a pause only. broken: the worker dies of requests. \
+                 stalled: it hangs, or pool.timeouts.idle is too short.",
+            )
+            .shows("{{model}} {{reason}}", spelling.rate(rows::MIGRATIONS).sum_by(&["model", "reason"])),
+        Panel::stacked("Prompts that no prefill worker computed", Unit::PerSecond)
+            .narrow()
+            .says(
+                "By why. no_worker, unhealthy, failed: look at the prefill workers. cached and unsupported are as they \
+                 should be.",
+            )
+            .shows("{{model}} {{reason}}", spelling.rate(rows::PREFILL_FALLBACKS).sum_by(&["model", "reason"])),
+        Panel::lines("Computed by a prefill worker for nobody", Unit::TokensPerSecond)
+            .narrow()
+            .says("Decode workers fail, or clients leave between the two steps; the memory is held meanwhile.")
+            .shows("{{model}}", spelling.rate(rows::STRANDED_PREFILL).sum_by(&["model"])),
     ]
 }
 

@@ -16,6 +16,7 @@ pub(super) fn dashboard(spelling: &Spelling) -> Dashboard {
         about: "Whether each worker is well, how far its word can be trusted, what it holds and what it has to do.",
         sections: vec![
             Section::new("State", state(spelling)),
+            Section::new("Identity of tokens", identity(spelling)),
             Section::new("Calibration", calibration(spelling)),
             Section::new("Load", load(spelling)),
             Section::new("What the index holds", index(spelling)),
@@ -40,6 +41,29 @@ fn state(spelling: &Spelling) -> Vec<Panel> {
                 "{{worker_id}}/{{dp_rank}} {{state}}",
                 spelling.now(rows::SOURCE_STATE).max_by(&["worker_id", "dp_rank", "state"]),
             ),
+    ]
+}
+
+/// Shown for pools that count prompts.
+fn identity(spelling: &Spelling) -> Vec<Panel> {
+    vec![
+        Panel::bands("Are the router's tokens the engine's?", Unit::Count)
+            .says(
+                "1 while a worker is in a state. mismatch: no cached prefix is found there but by luck; the router's log \
+                 names the first differing position and both ids. unproven: GET /api/workers says what is missing.",
+            )
+            .shows(
+                "{{worker_id}} {{state}}",
+                spelling.now(rows::IDENTITY_STATE).max_by(&["worker_id", "state"]),
+            ),
+        Panel::lines("Comparisons with the engines", Unit::PerSecond)
+            .says(
+                "By result. length, ids: the engine's tokens were others. failed: it was asked for ids and did not tell.",
+            )
+            .shows("{{model}} {{result}}", spelling.rate(rows::IDENTITY_CHECKS).sum_by(&["model", "result"])),
+        Panel::stacked("Tokens from the tokenizer's cache", Unit::TokensPerSecond)
+            .says("hit: the prompt, or its beginning, was tokenized before. miss: it had to be done.")
+            .shows("{{model}} {{result}}", spelling.rate(rows::TOKENIZER_CACHE).sum_by(&["model", "result"])),
     ]
 }
 

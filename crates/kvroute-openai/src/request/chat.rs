@@ -17,6 +17,8 @@ pub(super) struct ChatFields {
     chat_template_kwargs: Option<RawJson>,
     chat_template: Option<String>,
     reasoning_effort: Option<String>,
+    tool_choice: Option<RawJson>,
+    reasoning: Option<RawJson>,
     add_generation_prompt: Option<bool>,
     continue_final_message: Option<bool>,
     /// Whether a part of a message is no text.
@@ -39,6 +41,8 @@ impl ChatFields {
             "chat_template_kwargs" => self.chat_template_kwargs = read_template_arguments(reader, body)?,
             "chat_template" => self.chat_template = fields::string(reader, "chat_template")?,
             "reasoning_effort" => self.reasoning_effort = fields::string(reader, "reasoning_effort")?,
+            "tool_choice" => self.tool_choice = read_any(reader, body)?,
+            "reasoning" => self.reasoning = read_any(reader, body)?,
             "add_generation_prompt" => {
                 self.add_generation_prompt = fields::boolean(reader, "add_generation_prompt")?;
             }
@@ -48,6 +52,15 @@ impl ChatFields {
             _ => drop(reader.skip()?),
         }
         Ok(())
+    }
+
+    pub(super) const fn has_tools(&self) -> bool {
+        self.tools.is_some()
+    }
+
+    /// Whether the last message is to be continued already.
+    pub(super) fn continues_message(&self) -> bool {
+        self.continue_final_message == Some(true)
     }
 
     pub(super) fn into_prompt(self, add_special_tokens: Option<bool>) -> Result<ChatPrompt, RequestError> {
@@ -62,6 +75,8 @@ impl ChatFields {
             chat_template_kwargs: self.chat_template_kwargs,
             chat_template: self.chat_template,
             reasoning_effort: self.reasoning_effort,
+            tool_choice: self.tool_choice,
+            reasoning: self.reasoning,
             add_generation_prompt: self.add_generation_prompt.unwrap_or(true),
             continue_final_message: self.continue_final_message.unwrap_or(false),
             add_special_tokens: add_special_tokens.unwrap_or(false),
@@ -186,6 +201,14 @@ fn read_list(
         other => return Err(wrong_type(field, other, "an array of objects")),
     }
     Ok((count > 0).then(|| RawJson::trusted(body.slice(start..reader.position()))))
+}
+
+/// Any value but null.
+fn read_any(reader: &mut JsonReader<'_>, body: &Bytes) -> Result<Option<RawJson>, RequestError> {
+    let is_null = reader.kind()? == JsonKind::Null;
+    let start = reader.position();
+    reader.skip()?;
+    Ok((!is_null).then(|| RawJson::trusted(body.slice(start..reader.position()))))
 }
 
 fn read_template_arguments(

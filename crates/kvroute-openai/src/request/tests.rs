@@ -29,8 +29,13 @@ fn assert_refused(request: Result<ClientRequest, RequestError>, param: &str, mes
     assert_eq!(refusal(request), (Some(param.to_owned()), message.to_owned()));
 }
 
-const INJECT: UpstreamEdits<'_> =
-    UpstreamEdits { inject_usage: true, keep_continuous: false, return_token_ids: false, model: None };
+const INJECT: UpstreamEdits<'_> = UpstreamEdits {
+    inject_usage: true,
+    keep_continuous: false,
+    return_token_ids: false,
+    model: None,
+    members: &[],
+};
 
 const HELLO: &str = r#""messages":[{"role":"user","content":"hi"}]"#;
 
@@ -366,4 +371,12 @@ fn a_further_key_is_kept_as_it_is_written() {
     assert_eq!(key("\"lane\"").as_deref(), Some("\"lane\""));
     assert_eq!(key("[\"a\",\"b\"]").as_deref(), Some("[\"a\",\"b\"]"));
     assert_eq!((key("null"), key("\"\"")), (None, None));
+}
+
+#[test]
+fn members_that_are_set_win_over_what_is_injected() {
+    let request = chat(&format!(r#"{{{HELLO},"stream":true,"max_tokens":5,"model":"al"}}"#)).unwrap();
+    let members = [("stream", Some("false")), ("stream_options", None), ("max_tokens", Some("1"))];
+    let sent = request.upstream_body(UpstreamEdits { model: Some("own"), members: &members, ..INJECT });
+    assert_eq!(sent, format!(r#"{{{HELLO},"stream":false,"max_tokens":1,"model":"own"}}"#).as_bytes());
 }

@@ -1,13 +1,15 @@
 //! The choices of a part: did something generated arrive, which tokens, and did one end.
 
-use super::edits::Edits;
+use std::ops::Range;
+
 use super::ids::{IdReader, Listed};
 use super::object_or_skip;
+use crate::edits::Edits;
 use crate::{FinishReason, JsonError, JsonKind, JsonReader, Observation};
 
 /// What is known of a part's choices once they are read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Choices {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Choices<'a> {
     /// How many there are.
     pub(super) count: usize,
     /// Every one of them brings token ids and nothing else.
@@ -18,25 +20,41 @@ pub(super) struct Choices {
     lacks_ids: bool,
     /// Where in the observations those of its token ids belong.
     ids_at: usize,
+    /// The last one's words.
+    words: Words<'a>,
+}
+
+/// What a choice says in words.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Words<'a> {
+    /// Text that is not empty, as it is written.
+    pub(super) text: Option<&'a str>,
+    /// Where the value of `role` stands.
+    pub(super) role: Option<Range<usize>>,
+    /// A thought, a call or a refusal.
+    pub(super) has_other: bool,
+    /// Neither is there anything else, nor an end.
+    pub(super) is_empty: bool,
 }
 
 /// What one choice says; its index may stand behind everything else.
 #[derive(Default)]
-struct Choice {
+struct Choice<'a> {
     index: u32,
     has_content: bool,
+    words: Words<'a>,
     ids: Listed,
     has_empty_delta: bool,
     finish: Option<FinishReason>,
 }
 
 /// Reads `choices`; `None` for what is no array.
-pub(super) fn read_choices(
-    reader: &mut JsonReader<'_>,
+pub(super) fn read_choices<'a>(
+    reader: &mut JsonReader<'a>,
     ids: &mut IdReader,
     edits: &mut Edits,
     observations: &mut Vec<Observation>,
-) -> Result<Option<Choices>, JsonError> {
+) -> Result<Option<Choices<'a>>, JsonError> {
     if reader.kind()? != JsonKind::Array {
         reader.skip()?;
         return Ok(None);
@@ -45,7 +63,7 @@ pub(super) fn read_choices(
     reader.array(|element| {
         let mut choice = Choice::default();
         object_or_skip(element, |member, key| choice.read(member, key, ids, edits))?;
-        choices.add(&choice, observations);
+        choices.add(choice, observations);
         Ok::<(), JsonError>(())
     })?;
     choices.are_ids_only &= choices.count > 0;
@@ -63,7 +81,7 @@ fn generated(choice: u32, ids: Listed) -> Option<Observation> {
 
 // === impl Choices ===
 
-impl Choices {
+impl<'a> Choices<'a> {
     /// Takes ids that stand beside the choices, not in one: they are those of the only choice. Where there are several, or
     /// the choice has its own, they are nobody's.
     pub(super) fn take_ids(&self, ids: Listed, observations: &mut Vec<Observation>) {
@@ -75,8 +93,13 @@ impl Choices {
         }
     }
 
-    fn add(&mut self, choice: &Choice, observations: &mut Vec<Observation>) {
-        let Choice { index, has_content, ids, finish, .. } = *choice;
+    /// Words and whether they are of the first choice, where there is only one.
+    pub(super) fn only_words(&self) -> Option<(&Words<'a>, bool)> {
+        (self.count == 1).then_some((&self.words, self.index == 0))
+    }
+
+    fn add(&mut self, choice: Choice<'a>, observations: &mut Vec<Observation>) {
+        let Choice { index, has_content, ids, finish, .. } = choice;
         observations.extend(has_content.then_some(Observation::Content { choice: index }));
         self.ids_at = observations.len();
         observations.extend(generated(index, ids));
@@ -85,22 +108,24 @@ impl Choices {
         self.are_ids_only &= choice.is_ids_only();
         self.index = index;
         self.lacks_ids = ids == Listed::Absent;
+        let is_empty = !has_content && finish.is_none() && self.lacks_ids;
+        self.words = Words { is_empty, ..choice.words };
     }
 }
 
 // === impl Choice ===
 
-impl Choice {
+impl<'a> Choice<'a> {
     fn read(
         &mut self,
-        reader: &mut JsonReader<'_>,
+        reader: &mut JsonReader<'a>,
         key: &str,
         ids: &mut IdReader,
         edits: &mut Edits,
     ) -> Result<(), JsonError> {
         match key {
             "index" => self.index = reader.skip()?.parse().unwrap_or(0),
-            "text" => self.has_content |= is_filled(reader)?,
+            "text" => self.read_text(reader)?,
             "delta" | "message" => self.read_message(reader)?,
             "finish_reason" => self.finish = read_finish(reader)?,
             "token_ids" => self.ids = ids.read_generated(reader, edits)?,
@@ -110,13 +135,35 @@ impl Choice {
         Ok(())
     }
 
-    fn read_message(&mut self, reader: &mut JsonReader<'_>) -> Result<(), JsonError> {
+    fn read_text(&mut self, reader: &mut JsonReader<'a>) -> Result<(), JsonError> {
+        let kind = reader.kind()?;
+        let written = reader.skip()?;
+        if !is_filled_with(kind, written) {
+            return Ok(());
+        }
+        self.has_content = true;
+        self.words.has_other |= kind != JsonKind::String || self.words.text.is_some();
+        self.words.text = Some(written);
+        Ok(())
+    }
+
+    fn read_message(&mut self, reader: &mut JsonReader<'a>) -> Result<(), JsonError> {
         let mut is_empty = true;
         let is_object = object_or_skip(reader, |member, field| {
             is_empty = false;
             match field {
-                "content" | "reasoning_content" | "reasoning" | "refusal" | "tool_calls"
-                | "function_call" => self.has_content |= is_filled(member)?,
+                "content" => self.read_text(member)?,
+                "reasoning_content" | "reasoning" | "refusal" | "tool_calls" | "function_call" => {
+                    let is_filled = is_filled(member)?;
+                    self.has_content |= is_filled;
+                    self.words.has_other |= is_filled;
+                }
+                "role" => {
+                    let is_told = member.kind()? != JsonKind::Null;
+                    let start = member.position();
+                    member.skip()?;
+                    self.words.role = is_told.then(|| start..member.position());
+                }
                 _ => drop(member.skip()?),
             }
             Ok(())
@@ -135,12 +182,15 @@ impl Choice {
 /// True for a string, an array or an object with something in it. Engines write null, "" or [] for nothing.
 pub(super) fn is_filled(reader: &mut JsonReader<'_>) -> Result<bool, JsonError> {
     let kind = reader.kind()?;
-    let raw = reader.skip()?;
+    Ok(is_filled_with(kind, reader.skip()?))
+}
+
+fn is_filled_with(kind: JsonKind, raw: &str) -> bool {
     let inner = match kind {
         JsonKind::String | JsonKind::Array | JsonKind::Object => &raw[1..raw.len() - 1],
         JsonKind::Null | JsonKind::Bool | JsonKind::Number => "",
     };
-    Ok(if kind == JsonKind::String { !inner.is_empty() } else { !inner.trim_ascii().is_empty() })
+    if kind == JsonKind::String { !inner.is_empty() } else { !inner.trim_ascii().is_empty() }
 }
 
 fn read_finish(reader: &mut JsonReader<'_>) -> Result<Option<FinishReason>, JsonError> {

@@ -4,13 +4,15 @@ use std::ops::Range;
 
 use kvroute_core::TokenId;
 
-use super::edits::Edits;
-use crate::{JsonError, JsonKind, JsonReader, TokenIds, TokenSpan};
+use crate::edits::Edits;
+use crate::{JsonError, JsonKind, JsonReader, TokenIds, TokenSpan, Unasked};
 
 /// What the parts of an answer say of token ids.
 #[derive(Debug, Default)]
 pub(super) struct IdReader {
     mode: TokenIds,
+    /// The prompt is not the client's, so nobody is told its ids.
+    pub(super) hides_prompt: bool,
     ids: Vec<TokenId>,
 }
 
@@ -30,7 +32,7 @@ pub(super) enum Listed {
 
 impl IdReader {
     pub(super) const fn new(mode: TokenIds) -> Self {
-        Self { mode, ids: Vec::new() }
+        Self { mode, hides_prompt: false, ids: Vec::new() }
     }
 
     pub(super) const fn are_withheld(&self) -> bool {
@@ -86,6 +88,9 @@ impl IdReader {
         let start = reader.position();
         if !reader.plain_numbers(|_| ()) {
             reader.skip()?;
+        }
+        if is_list && self.hides_prompt && !self.are_withheld() {
+            edits.withhold_list(start..reader.position(), Unasked::Null);
         }
         if is_list {
             self.withhold(start..reader.position(), edits);

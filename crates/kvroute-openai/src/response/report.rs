@@ -2,10 +2,12 @@
 
 use kvroute_core::{Figure, ReportSource, WorkerReport};
 
+use super::correction::{UsageCorrection, UsagePlaces};
 use super::figures::{Pair, read_pair, sum};
 use super::ids::{IdReader, Listed};
 use super::object_or_skip;
 use super::usage::{MessageUsage, Usage};
+use crate::edits::Edits;
 use crate::{JsonError, JsonKind, JsonReader};
 
 /// The figures of a part that belong to a report.
@@ -42,7 +44,28 @@ impl ReportDraft {
         Ok(generated)
     }
 
-    pub(super) fn read_usage(&mut self, reader: &mut JsonReader<'_>) -> Result<(), JsonError> {
+    /// A `usage` member, whose corrections for the client are added to the edits.
+    pub(super) fn read_usage(
+        &mut self,
+        reader: &mut JsonReader<'_>,
+        correction: UsageCorrection,
+        edits: &mut Edits,
+    ) -> Result<(), JsonError> {
+        if !correction.is_any() {
+            return self.read_own_usage(reader);
+        }
+        let mut places = UsagePlaces::default();
+        let mut usage = Usage::default();
+        let is_object = object_or_skip(reader, |member, key| places.read(member, key, &mut usage))?;
+        if is_object {
+            places.correct(reader.position() - 1, correction, edits);
+        }
+        self.usage = is_object.then_some(usage);
+        Ok(())
+    }
+
+    /// A `usage` object in which nothing is corrected.
+    pub(super) fn read_own_usage(&mut self, reader: &mut JsonReader<'_>) -> Result<(), JsonError> {
         let mut usage = Usage::default();
         let is_object = object_or_skip(reader, |member, key| usage.read(member, key))?;
         self.usage = is_object.then_some(usage);

@@ -158,7 +158,7 @@ impl<'a> TypedPart<'a> {
         object_or_skip(reader, |member, key| {
             match key {
                 "id" => id = member.skip()?,
-                "usage" => draft.read_usage(member)?,
+                "usage" => draft.read_own_usage(member)?,
                 "incomplete_details" => self.is_cut_short = read_reason(member)?,
                 _ => drop(member.skip()?),
             }

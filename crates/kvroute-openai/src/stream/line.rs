@@ -36,11 +36,14 @@ pub(super) fn judge(
         observations.push(Observation::Done);
         return Verdict::Forward;
     }
-    let Ok(text) = std::str::from_utf8(data) else { return Verdict::Forward };
-    let Some(part) = reader.read(text, observations) else { return Verdict::Forward };
+    let read = std::str::from_utf8(data).ok().and_then(|text| Some((text, reader.read(text, observations)?)));
+    let Some((text, part)) = read else {
+        reader.unread();
+        return Verdict::Forward;
+    };
     let is_withheld_usage = part.is_usage_only && usage_chunk == UsageChunk::Withhold;
     // A chunk that held nothing but the private report was the router's alone.
-    if is_withheld_usage || part.is_ids_only || part.is_private {
+    if is_withheld_usage || part.is_ids_only || part.is_private || part.is_withheld {
         return Verdict::Withhold;
     }
     if !part.is_edited {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kvroute_core::{
-    BlockSize, Blocks, CachedTokens, DpRank, ModelName, RankSlot, Tokens, WorkerLoad, WorkerRank,
+    BlockSize, Blocks, CachedTokens, DpRank, ModelName, RankSlot, Tokens, WorkerLoad, WorkerRank, WorkerRole,
 };
 use kvroute_engine::EngineKind;
 use kvroute_funnel::{CachedStages, Close, Closing, ReportOutcome};
@@ -96,6 +96,8 @@ fn rank(slot: usize, url: &str, metrics: &Metrics) -> Rank {
         name,
         worker: Arc::new(worker),
         engine: EngineKind::Vllm,
+        role: WorkerRole::Aggregated,
+        bootstrap_port: 0,
         ranks_of_worker: 1,
         block_size: BlockSize::DEFAULT,
         source: None,

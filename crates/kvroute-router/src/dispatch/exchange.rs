@@ -27,7 +27,7 @@ const SHORTAGES: [i32; 3] = [23, 24, 99];
 
 /// What a worker answered.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// A stream, of which the head has come.
     Stream(Parts, Incoming),
     /// Everything, to its end.
@@ -36,7 +36,7 @@ pub(super) enum Answer {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// The worker, in the transport's own words.
     Broke(String),
     /// The client library had no answer at all.
@@ -49,15 +49,27 @@ pub(super) enum Failure {
 
 /// The time that an attempt has, however often its worker is asked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     timeouts: Timeouts,
     started: Instant,
-    pub(super) deadline: Instant,
+    pub(crate) deadline: Instant,
 }
 
 // === impl Answer ===
 
 impl Answer {
+    /// Whether its status says so.
+    pub(crate) fn is_success(&self) -> bool {
+        let (Self::Stream(head, _) | Self::Whole(head, _)) = self;
+        head.status.is_success()
+    }
+
+    /// Whether its status says that the worker could not serve the request.
+    pub(crate) fn is_fault(&self) -> bool {
+        let (Self::Stream(head, _) | Self::Whole(head, _)) = self;
+        head.status.is_server_error()
+    }
+
     /// Sends a request to the attempt's worker and takes its answer: a stream up to its head, anything else to its end.
     pub(super) async fn to(
         request: Request<Full<Bytes>>,
@@ -83,7 +95,7 @@ async fn head(
     attempt: &mut Attempt,
     limits: &Limits,
 ) -> Result<Response<Incoming>, Failure> {
-    let stage = attempt.pool().stages().enter(Stage::Dispatch);
+    let stage = attempt.pool().stages(attempt.phase()).enter(Stage::Dispatch);
     let (sent_at, head_until) = (Instant::now(), limits.started + limits.timeouts.first_byte);
     let cut = attempt.pool().streams().cut.clone();
     let had_it = attempt.hand_over();
@@ -142,7 +154,7 @@ async fn read_whole(mut upstream: Incoming, limits: &Limits) -> Result<Bytes, Fa
 
 impl Failure {
     /// Ends the attempt that has no answer, and says what its client is told unless the request goes elsewhere.
-    pub(super) fn end(self, attempt: Attempt) -> Failed {
+    pub(crate) fn end(self, attempt: Attempt) -> Failed {
         match self {
             Self::Broke(cause) => broke(attempt, cause, None),
             Self::Unanswered(error) => unanswered(attempt, &error),
@@ -211,7 +223,7 @@ fn fail(attempt: Attempt, kind: impl FnOnce(String) -> ErrorKind, retry: Option<
 
 impl Limits {
     /// The attempt's time begins.
-    pub(super) fn start(attempt: &Attempt) -> Self {
+    pub(crate) fn start(attempt: &Attempt) -> Self {
         let (timeouts, started) = (*attempt.pool().timeouts(), Instant::now());
         Self { timeouts, started, deadline: started + timeouts.total }
     }

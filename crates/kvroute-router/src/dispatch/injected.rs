@@ -4,12 +4,13 @@
 //! not take once it has answered that: a request that is wrong in itself is refused again.
 
 use http::StatusCode;
-use kvroute_openai::{TokenIds, UsageChunk};
+use kvroute_core::Phase;
+use kvroute_openai::{ClientRequest, TokenIds, UsageChunk};
 
-use super::Call;
 use super::exchange::Answer;
 use crate::attempt::Attempt;
 use crate::config::HistoryOutputs;
+use crate::migration::needs_token_ids;
 use crate::worker::Worker;
 
 /// Words in the error text of an engine that refuses the question for usage.
@@ -23,28 +24,33 @@ const ANY: [&str; 2] = ["extra", "unexpected"];
 
 /// The questions that were added to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Injected {
+pub(crate) struct Injected {
     /// `stream_options.include_usage`
-    pub(super) usage: bool,
+    pub(crate) usage: bool,
     /// `return_token_ids`
-    pub(super) token_ids: bool,
+    pub(crate) token_ids: bool,
 }
 
 // === impl Injected ===
 
 impl Injected {
     /// What to ask of the attempt's worker.
-    pub(super) fn wanted(attempt: &Attempt, call: &Call) -> Self {
+    pub(super) fn wanted(attempt: &Attempt, request: &ClientRequest) -> Self {
         let rank = attempt.rank();
-        let (request, engine, worker) = (&call.request, rank.engine, &rank.worker);
+        let (engine, worker) = (rank.engine, &rank.worker);
+        if attempt.phase() == Phase::Prefill {
+            return Self { usage: false, token_ids: false }; // Its answer is a whole one that no client sees.
+        }
         let gives_ids = match attempt.pool().config().history.outputs {
             HistoryOutputs::Off => false,
             HistoryOutputs::Auto => engine.gives_token_ids(),
             HistoryOutputs::Ids => true,
         };
         let usage = request.lacks_usage() && engine.accepts_stream_options() && worker.takes_stream_options();
+        let for_history = attempt.follows_token_ids() && gives_ids;
+        let for_migration = needs_token_ids(attempt, request) && engine.gives_token_ids();
         let token_ids =
-            attempt.follows_token_ids() && request.lacks_token_ids() && gives_ids && worker.takes_token_ids();
+            (for_history || for_migration) && request.lacks_token_ids() && worker.takes_token_ids();
         Self { usage, token_ids }
     }
 
@@ -82,15 +88,15 @@ impl Injected {
     }
 
     /// What happens to the usage chunk of the answer.
-    pub(super) const fn usage_chunk(self) -> UsageChunk {
+    pub(crate) const fn usage_chunk(self) -> UsageChunk {
         if self.usage { UsageChunk::Withhold } else { UsageChunk::Forward }
     }
 
     /// What happens to the token ids of the answer.
-    pub(super) fn ids_in_answer(self, attempt: &Attempt) -> TokenIds {
+    pub(crate) fn ids_in_answer(self, attempt: &Attempt) -> TokenIds {
         match self.token_ids {
             true => TokenIds::Withhold(attempt.rank().engine.unasked_token_ids()),
-            false if attempt.follows_token_ids() => TokenIds::Read,
+            false if attempt.follows_token_ids() || attempt.pool().config().migrations > 0 => TokenIds::Read,
             false => TokenIds::Ignore,
         }
     }

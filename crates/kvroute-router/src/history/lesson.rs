@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use kvroute_core::{BlockSize, HashedPrompts, TokenId};
+use kvroute_core::{HashedPrompts, TokenId};
 use kvroute_openai::Observation;
 
 use super::PoolHistory;
 use crate::outputs::Outputs;
 
 /// Gathered while the answer passes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Lesson {
     history: Arc<PoolHistory>,
-    /// The block size that the attempt was looked up by.
-    size: BlockSize,
+    /// The prompts, as they were looked up.
+    prompts: Arc<HashedPrompts>,
     outputs: Outputs,
 }
 
 // === impl Lesson ===
 
 impl Lesson {
-    /// Of an attempt that was looked up by this block size, and whose answers are followed by `outputs`.
-    pub(crate) fn new(history: &Arc<PoolHistory>, size: BlockSize, outputs: Outputs) -> Self {
-        Self { history: Arc::clone(history), size, outputs }
+    /// Of prompts that were looked up, and whose answers are followed by `outputs`.
+    pub(crate) fn new(history: &Arc<PoolHistory>, prompts: Arc<HashedPrompts>, outputs: Outputs) -> Self {
+        Self { history: Arc::clone(history), prompts, outputs }
     }
 
     /// Takes what was seen in the answer; `token_ids` came with it.
@@ -31,19 +31,27 @@ impl Lesson {
     }
 
     /// The answer has come to its end. Returns whether anything was learned: not if one of several answers failed.
-    pub(crate) fn teach(self, hashed: &HashedPrompts) -> bool {
+    pub(crate) fn teach(self) -> bool {
         if !self.outputs.all_finished() {
             return false;
         }
-        let learned = self.outputs.learned();
-        for (index, prompt) in hashed.of_size(self.size).iter().enumerate() {
+        let (size, learned) = (self.outputs.block_size(), self.outputs.learned());
+        for (index, prompt) in self.prompts.of_size(size).iter().enumerate() {
             let mut outputs = learned.behind(index).peekable();
             if outputs.peek().is_none() {
-                self.history.teach(self.size, prompt.hashes(), &[]);
+                self.history.teach(size, prompt.hashes(), &[]);
             }
-            outputs.for_each(|output| self.history.teach(self.size, prompt.hashes(), output));
+            outputs.for_each(|output| self.history.teach(size, prompt.hashes(), output));
         }
         self.history.untracked(learned.untracked);
         true
+    }
+
+    /// The prompts are computed; whatever is generated behind them is learned of another attempt.
+    pub(crate) fn teach_prompts(&self) {
+        let size = self.outputs.block_size();
+        for prompt in self.prompts.of_size(size) {
+            self.history.teach(size, prompt.hashes(), &[]);
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use kvroute_core::{
-    AttemptId, BlockSize, DpRank, EngineHash, KvEvent, Namespace, RankSlot, StoredBlocks, Tier, TokenId,
-    WorkerId, WorkerRank,
+    AttemptId, BlockSize, DpRank, EngineHash, KvEvent, Namespace, Phase, RankSlot, StoredBlocks, Tier,
+    TokenId, WorkerId, WorkerRank, WorkerRole,
 };
 use kvroute_engine::EngineKind;
 use kvroute_engine::events::SourceStatus;
@@ -73,6 +73,8 @@ impl World {
             slot,
             worker: Arc::new(worker),
             engine: EngineKind::Vllm,
+            role: WorkerRole::Aggregated,
+            bootstrap_port: 0,
             ranks_of_worker: 1,
             block_size,
             metrics: METRICS.rank(&name, WorkerType::Decode),
@@ -165,6 +167,9 @@ impl World {
         let cached = with_cached(self.knowledge.index(), &hashed, &slots, <[CachedTokens]>::to_vec);
         meanwhile();
         let inquiry = Inquiry {
+            phase: Phase::Aggregated,
+            engine: None,
+            has_others: false,
             ranks: &self.ranks,
             cached: Some(&cached),
             hashed: &hashed,
@@ -378,6 +383,9 @@ fn a_decision_without_an_index_has_no_reasons() {
     let world = World::new(&[16]);
     let (hashed, prompts) = (HashedPrompts::default(), [Tokens::new(7)]);
     let inquiry = Inquiry {
+        phase: Phase::Aggregated,
+        engine: None,
+        has_others: false,
         ranks: &world.ranks,
         cached: None,
         hashed: &hashed,

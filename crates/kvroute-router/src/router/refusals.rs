@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvroute_metrics::WorkerState;
+use kvroute_core::Phase;
+use kvroute_metrics::{RequestOutcome, WorkerState};
 
 use super::Shared;
 use crate::admission::Unplaced;
@@ -11,11 +12,25 @@ use crate::error::{ErrorKind, RouteError};
 use crate::hints::Pin;
 use crate::lane::Lane;
 use crate::pool::Pool;
+use crate::retries::{Unsent, Why};
+use crate::route::Route;
 use crate::worker::Worker;
 
 // === impl Shared ===
 
 impl Shared {
+    /// What the client is told that gets no answer, and the end of its books.
+    pub(super) fn unanswered(&self, pool: &Pool, route: &Route, unsent: Unsent) -> RouteError {
+        let outcome = match unsent.why {
+            Why::Unplaced(_) => RequestOutcome::Rejected,
+            Why::Failed(_) => RequestOutcome::Failed,
+        };
+        match unsent.end(outcome, &route.trail) {
+            Why::Unplaced(unplaced) => self.unplaced(pool, unplaced),
+            Why::Failed(error) => *error,
+        }
+    }
+
     /// Why a request was not placed.
     pub(crate) fn unplaced(&self, pool: &Pool, unplaced: Unplaced) -> RouteError {
         let model = pool.model().to_string();
@@ -44,12 +59,30 @@ impl Shared {
         let joined: BTreeMap<_, _> =
             fleet.suiting(lane).map(|rank| (rank.worker.id(), &rank.worker)).collect();
         let workers = match joined.is_empty() {
+            true if fleet.is_divided() => self.nobody_takes(pool, lane),
             true => problems(self.workers_of(pool.plan()).filter(|worker| lane.may_suit(worker))),
             false => problems(joined.into_values()),
         };
         let away = lane.home.filter(|_| fleet.home_of(lane).is_some()).map(|home| home.away);
         let reason = away.map(|away| format!("{away} ({workers})")).unwrap_or(workers);
         RouteError::router(ErrorKind::NoWorker { model: pool.model().to_string(), reason })
+    }
+
+    /// No worker with this part has joined, in a pool of several parts.
+    fn nobody_takes(&self, pool: &Pool, lane: &Lane) -> String {
+        let unwell: Vec<_> = self.workers_of(pool.plan()).filter(|worker| lane.may_suit(worker)).collect();
+        if unwell.iter().any(|worker| worker.state() != WorkerState::Ready) {
+            return problems(unwell);
+        }
+        match (lane.phase, lane.engine) {
+            (Phase::Decode, Some(engine)) => {
+                format!("none of its decode workers runs {engine}, whose KV only {engine} takes over")
+            }
+            (Phase::Prefill, _) => "it has no worker with role \"prefill\"".to_owned(),
+            _ => "its workers only hand over and take over, and none serves a request whole; add one with role \
+                  \"prefill\" or \"aggregated\""
+                .to_owned(),
+        }
     }
 
     /// No worker will ever do.

@@ -9,7 +9,7 @@ use std::iter::repeat_n;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvroute_core::{Blocks, DpRank, ModelName, Phase, SourceState, WorkerId, WorkerRank};
+use kvroute_core::{Blocks, DpRank, ModelName, SourceState, WorkerId, WorkerRank};
 use kvroute_metrics::{
     HistoryBounds, HistoryLevels, Metrics, MetricsOptions, PoolLabels, PoolMetrics, WorkerState, WorkerType,
 };
@@ -18,7 +18,7 @@ use kvroute_select::policy;
 use super::Shared;
 use crate::config::{CountMode, EventEndpoint, IndexSource, PoolConfig, WorkerConfig};
 use crate::plan::{PoolPlan, RouterError};
-use crate::pool::{asks_index, reasons_of, remembers};
+use crate::pool::{asks_index, phases_of, reasons_of, remembers};
 use crate::rank::Rank;
 
 /// A history that has learned something has the same series, however large it is.
@@ -74,9 +74,14 @@ impl Shared {
         if self.cluster().is_some() {
             metrics.sharing();
         }
-        let _made = pools.iter().map(|pool| pool.metrics(&metrics)).collect::<Result<Vec<_>, _>>()?;
+        let made = pools.iter().map(|pool| pool.metrics(&metrics)).collect::<Result<Vec<_>, _>>()?;
         let ranks = pools.iter().flat_map(|pool| &pool.ranks);
-        Ok(metrics.series() + of_workers(&metrics, self.workers.len()) + of_ranks(&metrics, ranks))
+        let counting = self.plans.iter().filter(|plan| plan.config.count == CountMode::Exact);
+        let compared = counting.map(|plan| self.workers_of(plan).count()).sum();
+        Ok(metrics.series()
+            + of_workers(&metrics, self.workers.len())
+            + of_ranks(&metrics, ranks)
+            + made.first().map_or(0, |pool| of_identities(&metrics, pool, compared)))
     }
 
     /// The pools of a plan; a plan without any will have one.
@@ -117,10 +122,13 @@ impl ExpectedPool<'_> {
             policy: policy.name(),
             reasons: &reasons_of(policy.as_ref()),
             shadows: &shadow_names,
-            phases: &[Phase::Aggregated],
+            phases: phases_of(config),
             counts_input: config.count == CountMode::Exact,
             history: remembers(config, policy.as_ref()).then_some(ANY_BOUNDS),
         });
+        if config.migrations > 0 {
+            pool.migrates();
+        }
         if self.ranks.iter().any(|rank| rank.source != SourceKind::Unknown) {
             pool.set_index_bytes(0);
             if asks_index(config, policy.as_ref()) {
@@ -189,6 +197,13 @@ impl RankKind {
 fn of_workers(metrics: &Metrics, workers: usize) -> usize {
     let worker = WorkerId::new("expected");
     workers * cost(metrics, || metrics.worker(&worker, WorkerState::Starting))
+}
+
+/// The series of so many workers whose tokens are compared, without those of their models.
+fn of_identities(metrics: &Metrics, pool: &PoolMetrics, workers: usize) -> usize {
+    let [first, next] = ["first", "next"].map(WorkerId::new);
+    let _first = pool.identity(&first);
+    workers * cost(metrics, || pool.identity(&next))
 }
 
 /// The series of ranks: one of each kind is made and counted.

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use kvroute_core::{BlockSize, DpRank, RankSlot, Tokens, WorkerRank};
+use kvroute_core::{BlockSize, DpRank, Phase, RankSlot, Tokens, WorkerRank, WorkerRole};
 use kvroute_engine::EngineKind;
 use kvroute_metrics::{Metrics, MetricsOptions, WorkerState, WorkerType};
 use kvroute_select::{PolicyOptions, Selector, policy};
@@ -54,6 +54,8 @@ impl Pool {
             slot,
             worker: Arc::clone(worker),
             engine: EngineKind::Vllm,
+            role: WorkerRole::Aggregated,
+            bootstrap_port: 0,
             ranks_of_worker: 1,
             block_size: BlockSize::DEFAULT,
             metrics: self.metrics.rank(&name, WorkerType::Decode),
@@ -88,6 +90,10 @@ fn adapter(name: &str) -> Option<Arc<str>> {
     Some(name.into())
 }
 
+const fn any() -> Lane {
+    Lane::any(Phase::Aggregated)
+}
+
 const LET_IN: (bool, bool) = (true, false);
 const WAITS: (bool, bool) = (false, false);
 const IN_VAIN: (bool, bool) = (true, true);
@@ -95,7 +101,7 @@ const IN_VAIN: (bool, bool) = (true, true);
 #[test]
 fn a_request_in_line_was_judged_by_the_slots_of_its_arrival() {
     let pool = Pool::new();
-    let pinned = Lane { pin: pin(&pool, "a"), ..Lane::default() };
+    let pinned = Lane { pin: pin(&pool, "a"), ..any() };
     pool.has(0, &[("a", &[]), ("b", &[])]);
     pool.worker("a").enter(WorkerState::Unhealthy, "away");
     assert_eq!(pool.look(&pinned), WAITS);
@@ -109,10 +115,10 @@ fn a_request_in_line_was_judged_by_the_slots_of_its_arrival() {
 #[test]
 fn room_for_an_adapter_is_where_the_fleet_of_the_moment_serves_it() {
     let pool = Pool::new();
-    let lane = Lane { adapter: adapter("x"), ..Lane::default() };
+    let lane = Lane { adapter: adapter("x"), ..any() };
     pool.has(0, &[("a", &["x"]), ("b", &["y"])]);
     pool.worker("a").enter(WorkerState::Unhealthy, "away");
-    assert_eq!((pool.look(&lane), pool.look(&Lane::default())), (WAITS, LET_IN));
+    assert_eq!((pool.look(&lane), pool.look(&any())), (WAITS, LET_IN));
     pool.has(0, &[("a", &["x"]), ("b", &["x"])]);
     assert_eq!(pool.look(&lane), LET_IN);
 }
@@ -131,9 +137,9 @@ fn an_adapter_is_known_as_long_as_a_rank_of_the_fleet_serves_it() {
 fn a_worker_that_has_yet_to_say_what_it_serves_is_waited_for() {
     let pool = Pool::new();
     let lanes = [
-        Lane { adapter: adapter("x"), ..Lane::default() },
-        Lane { pin: pin(&pool, "c"), ..Lane::default() },
-        Lane { pin: pin(&pool, "c"), adapter: adapter("x"), home: None },
+        Lane { adapter: adapter("x"), ..any() },
+        Lane { pin: pin(&pool, "c"), ..any() },
+        Lane { pin: pin(&pool, "c"), adapter: adapter("x"), ..any() },
     ];
     pool.has(0, &[("a", &[]), ("b", &[])]);
     for lane in &lanes {
@@ -148,15 +154,15 @@ fn a_worker_that_has_yet_to_say_what_it_serves_is_waited_for() {
 fn nobody_else_helps_a_request_that_is_bound_to_a_worker_without_its_adapter() {
     let pool = Pool::new();
     pool.has(0, &[("a", &["x"]), ("b", &[])]);
-    let pinned = Lane { pin: pin(&pool, "b"), adapter: adapter("x"), home: None };
-    let at_home = Lane { home: pool.home("b"), adapter: adapter("x"), pin: None };
+    let pinned = Lane { pin: pin(&pool, "b"), adapter: adapter("x"), ..any() };
+    let at_home = Lane { home: pool.home("b"), adapter: adapter("x"), ..any() };
     assert_eq!([pool.look(&pinned), pool.look(&at_home)], [IN_VAIN, IN_VAIN], "whether c comes or not");
 }
 
 #[test]
 fn a_home_is_waited_for_while_it_belongs_to_the_pool() {
     let pool = Pool::new();
-    let at_home = Lane { home: pool.home("b"), ..Lane::default() };
+    let at_home = Lane { home: pool.home("b"), ..any() };
     pool.has(0, &[("a", &[]), ("b", &[])]);
     assert_eq!(pool.look(&at_home), LET_IN);
     pool.worker("b").enter(WorkerState::Unhealthy, "away");

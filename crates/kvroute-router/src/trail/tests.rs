@@ -49,7 +49,7 @@ fn where_nobody_listens_nothing_is_gathered() {
     let (trace, id) = (TraceContext::of(&HeaderMap::new(), 1.0), HeaderValue::from_static("id"));
     let trail = Trail::begin(trace, &id, Endpoint::ChatCompletions, Instant::now());
     assert!(trail.story.is_none() && trail.span().is_disabled());
-    let attempt = trail.attempt(|| unreachable!("nobody wants to know"));
+    let attempt = trail.attempt(Phase::Aggregated, || unreachable!("nobody wants to know"));
     let mut headers = HeaderMap::new();
     attempt.propagate(&mut headers);
     assert!(headers.contains_key("traceparent"));
@@ -62,7 +62,8 @@ async fn pieces_stand_for_tokens_only_in_a_stream_that_nobody_counted() {
     let output = |stream: bool, counted: Option<u64>, pieces: u64| {
         let (trail, story) = kept();
         trail.asks(Some("m"), stream);
-        let attempt = AttemptTrail { trail, id: SpanId::random(), span: Span::none() };
+        let attempt =
+            AttemptTrail { trail, phase: Phase::Aggregated, id: SpanId::random(), span: Span::none() };
         attempt.closed(&closing, counted.map(Tokens::new), Tokens::new(pieces));
         story.record.lock().output.map(Tokens::get)
     };

@@ -68,6 +68,7 @@ fn digest(live: &str, shadows: &[&str], lookup: Lookup) -> u64 {
             prompt_lengths: &[Tokens::new(400)],
             choices: 1,
             shows_first_token: step % 3 > 0,
+            takes_over: false,
             weights: CostWeights::default(),
             affinity: Affinity { session: Some(AffinityKey::new(conversation.into())), head: None },
             is_pinned: false,
@@ -125,6 +126,7 @@ fn cold<'a>(ranks: &'a [RankView], hashed: &'a HashedPrompts, now: Duration) -> 
         prompt_lengths: &[const { Tokens::new(400) }],
         choices: 1,
         shows_first_token: true,
+        takes_over: false,
         weights: CostWeights::default(),
         affinity: Affinity::default(),
         is_pinned: false,
@@ -291,6 +293,7 @@ fn given_up(live: &str, backlog: u64, excluded: Option<Exclusion>) -> (usize, Op
         prompt_lengths: &[Tokens::new(400)],
         choices: 1,
         shows_first_token: true,
+        takes_over: false,
         weights: CostWeights { recent: 0.0, ..CostWeights::default() },
         affinity: Affinity::default(),
         is_pinned: false,
@@ -313,4 +316,23 @@ fn a_longer_prefix_is_given_up_for_what_outweighs_it() {
 fn a_prefix_that_could_not_be_picked_is_not_given_up_by_the_placement() {
     let (position, reason) = given_up("kv", 0, Some(Exclusion::Unhealthy));
     assert!(position != 0 && reason.is_none(), "{reason:?} at {position}");
+}
+
+#[test]
+fn a_computed_prompt_goes_where_least_runs_and_books_no_prefill() {
+    let (ranks, hashed) = (ranks(), HashedPrompts::default());
+    for live in free_policies() {
+        let mut selector = selector(live, &["random"]);
+        let mut random = [rng(1), rng(2)];
+        let mut taken = std::collections::BTreeSet::new();
+        for _ in 0..RANKS {
+            let question = Question { takes_over: true, ..cold(&ranks, &hashed, Duration::ZERO) };
+            let [live_random, shadow_random] = &mut random;
+            taken.insert(selector.decide(&question, live_random, shadow_random).unwrap().position);
+            assert_eq!(selector.shadow_picks().filter_map(|(_, picked)| picked).count(), 0, "{live}");
+        }
+        assert_eq!(taken.len(), RANKS as usize, "{live}: one a rank");
+        let prefill: Tokens = ranks.iter().map(|rank| selector.load(rank.slot).prefill_tokens).sum();
+        assert_eq!(prefill, Tokens::ZERO, "{live}");
+    }
 }

@@ -35,6 +35,11 @@ impl KeyChain {
         Self { root: fold(0x6b65_7973, seed) }
     }
 
+    /// The keys of a tenant whose blocks must not be taken for others', and are not told apart outside.
+    pub(super) fn hidden(self, tenant: &str) -> Self {
+        Self { root: salted(fold(self.root, 1), tenant) }
+    }
+
     /// The key of a block behind a parent. The salt enters the root block only, and through it all others.
     pub(super) fn next(self, parent: Option<BlockKey>, salt: Option<&str>, tokens: &[TokenId]) -> BlockKey {
         let start = match (parent, salt) {

@@ -13,7 +13,18 @@ fn cache(blocks: u32, block_size: u32) -> PrefixCache {
 }
 
 fn chain(tokens: &[TokenId]) -> Chain {
-    Chain::new(tokens.to_vec(), None)
+    Chain::new(tokens.to_vec(), CacheUse::default())
+}
+
+impl PrefixCache {
+    /// Caches every complete block: all tokens are computed.
+    fn store(&mut self, chain: &mut Chain) -> usize {
+        self.store_computed(chain, chain.len())
+    }
+}
+
+fn of_tenant(salt: Option<Arc<str>>) -> CacheUse {
+    CacheUse { salt, ..CacheUse::default() }
 }
 
 /// Computes a prompt and ends: returns the reused tokens.
@@ -41,7 +52,7 @@ fn the_salt_separates_and_is_told_with_the_root_block_only() {
     let mut cache = cache(8, 2);
     serve(&mut cache, &[1, 2, 3, 4, 5]);
     let salt: Option<Arc<str>> = Some(Arc::from("tenant"));
-    let mut salted = Chain::new(vec![1, 2, 3], salt.clone());
+    let mut salted = Chain::new(vec![1, 2, 3], of_tenant(salt.clone()));
     assert_eq!(cache.admit(&mut salted), Some(0));
     cache.store(&mut salted);
     salted.push(4);
@@ -49,6 +60,34 @@ fn the_salt_separates_and_is_told_with_the_root_block_only() {
     cache.store(&mut salted);
     let salts: Vec<_> = cache.take_changes().into_iter().filter_map(stored).map(|run| run.salt).collect();
     assert_eq!(salts, [None, salt, None]);
+}
+
+#[test]
+fn a_tree_holds_equal_content_once_and_tells_it_once() {
+    let mut cache = cache(8, 2).into_tree();
+    let (mut first, mut second) = (chain(&[1, 2, 3, 4, 5]), chain(&[1, 2, 3, 4, 6]));
+    assert_eq!((cache.admit(&mut first), cache.admit(&mut second)), (Some(0), Some(0)));
+    assert_eq!((cache.store(&mut first), cache.store(&mut second)), (2, 0));
+    assert_eq!((cache.held_blocks(), cache.take_changes().len()), (4, 1));
+    cache.release(&mut first);
+    cache.release(&mut second);
+    assert_eq!((cache.held_blocks(), cache.used_blocks(), cache.contents()), (0, 2, 2));
+}
+
+#[test]
+fn a_hidden_tenant_shares_nothing_and_looks_like_anybody() {
+    let mut cache = cache(4, 2).into_tree();
+    serve(&mut cache, &[1, 2, 3]);
+    let cache_use = CacheUse { hidden: Some(Arc::from("tenant")), ..CacheUse::default() };
+    let mut hidden = Chain::new(vec![1, 2, 3], cache_use);
+    assert_eq!(cache.admit(&mut hidden), Some(0));
+    cache.store(&mut hidden);
+    cache.release(&mut hidden);
+    let runs: Vec<_> = cache.take_changes().into_iter().filter_map(stored).collect();
+    assert_eq!(runs[0], runs[1]);
+    serve(&mut cache, &[11, 12, 13, 14, 15, 16]);
+    let removed = |change| matches!(change, CacheChange::Removed(key) if key == runs[0].keys[0]);
+    assert_eq!(cache.take_changes().into_iter().filter(|change| removed(change.clone())).count(), 1);
 }
 
 #[test]
@@ -124,7 +163,7 @@ fn a_recorded_vllm_session_gives_the_same_reuse_and_the_same_events() {
         }
         let prompt: Vec<TokenId> = serde_json::from_value(request["prompt"].clone()).unwrap();
         let generated: Vec<TokenId> = serde_json::from_value(request["generated"].clone()).unwrap();
-        let mut chain = Chain::new(prompt, request["salt"].as_str().map(Arc::from));
+        let mut chain = Chain::new(prompt, of_tenant(request["salt"].as_str().map(Arc::from)));
         let mut batches = Vec::new();
         let reused = cache.admit(&mut chain).unwrap();
         let created = cache.store(&mut chain) * 32;
@@ -190,7 +229,7 @@ proptest! {
             match operation {
                 Operation::Start { prompt, salted } => {
                     let salt = salted.then(|| Arc::from("s"));
-                    let mut chain = Chain::new(prompt.clone(), salt);
+                    let mut chain = Chain::new(prompt.clone(), of_tenant(salt));
                     let mut sequence = model::Sequence::new(prompt, salted);
                     let reused = cache.admit(&mut chain);
                     prop_assert_eq!(reused, model.admit(&mut sequence));

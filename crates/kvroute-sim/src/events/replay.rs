@@ -16,7 +16,7 @@ use super::TOPIC;
 use crate::faults::FaultBoard;
 
 /// Batches that are remembered, as vLLM sets it.
-const REMEMBERED_BATCHES: usize = 10_000;
+pub(super) const REMEMBERED_BATCHES: usize = 10_000;
 /// How long a peer that stops reading its answers may hold up the others.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The sequence that ends an answer.

@@ -6,5 +6,7 @@ pub(super) mod message;
 pub(super) mod response;
 pub(super) mod usage;
 
-/// How every answer ends.
+/// How an answer of words ends.
 pub(super) const FINISH_REASON: &str = "length";
+/// How an answer ends that calls a tool.
+pub(super) const TOOL_FINISH_REASON: &str = "tool_calls";

@@ -2,10 +2,12 @@
 
 use kvroute_openai::Endpoint;
 
+use super::handover::ToldUsage;
 use super::request::SimRequest;
 use super::shapes::usage::{
     EngineData, MessageUsage, PromptDetails, ResponsesUsage, StreamUsage, WholeUsage,
 };
+use crate::config::{Flavour, SimConfig};
 use crate::faults::Faults;
 use crate::misreport::{OddReport, PrivateReport, ToldTokens};
 use crate::runner::Token;
@@ -17,12 +19,15 @@ pub(super) struct UsageMeter {
     completion_tokens: u64,
     prompt_tokens_by_choice: Vec<u64>,
     completion_tokens_by_choice: Vec<u64>,
-    /// The choice whose prefill is reported: the first one of the last prompt, as vLLM reports of a list the last
-    /// prompt only.
+    cached_tokens_by_choice: Vec<u64>,
+    /// Answers to each prompt.
+    choices: usize,
+    list_report: ListReport,
+    /// The choice whose prefill is reported first: the first one of the last prompt.
     reported_choice: usize,
     /// Known from the first token of that choice on.
     is_prefilled: bool,
-    cached_tokens: u64,
+    told: ToldUsage,
     created_cache_tokens: u64,
     block_size: u64,
     has_created: bool,
@@ -31,14 +36,33 @@ pub(super) struct UsageMeter {
     private: Option<PrivateReport>,
 }
 
+/// What is reported of a list of prompts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ListReport {
+    /// The reuse of the last prompt, all tokens.
+    Last,
+    /// All of it.
+    Sum,
+    /// One answer to the first prompt.
+    First,
+}
+
+/// Usage in figures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figures {
+    pub(super) prompt: u64,
+    pub(super) completion: u64,
+    /// `None` where reuse is not told.
+    pub(super) cached: Option<ToldTokens>,
+}
+
 // === impl UsageMeter ===
 
 impl UsageMeter {
     /// A meter at zero. The answer misreports in this way, if in any.
     pub(super) fn new(
         request: &SimRequest,
-        block_size: u64,
-        shows_details: bool,
+        config: &SimConfig,
         faults: &Faults,
         misreport: Option<OddReport>,
     ) -> Self {
@@ -54,13 +78,22 @@ impl UsageMeter {
                 .map(|choice| wrong(request.prompt_of(choice).len() as u64))
                 .collect(),
             completion_tokens_by_choice: vec![0; choices],
+            cached_tokens_by_choice: vec![0; choices],
+            choices: request.generation.choices as usize,
+            list_report: match config.flavour {
+                Flavour::Vllm => ListReport::Last,
+                Flavour::Sglang | Flavour::TrtLlm => ListReport::Sum,
+                Flavour::LlamaCpp => ListReport::First,
+            },
             reported_choice: choices - request.generation.choices as usize,
             is_prefilled: false,
-            cached_tokens: 0,
+            told: request.handover.told,
             created_cache_tokens: 0,
-            block_size,
+            block_size: u64::from(config.block_size.get()),
             has_created: request.endpoint == Endpoint::ChatCompletions,
-            shows_details: shows_details && !faults.no_report && odd != Some(OddReport::Missing),
+            shows_details: (config.prompt_tokens_details || !config.flavour.can_hide_reuse())
+                && !faults.no_report
+                && odd != Some(OddReport::Missing),
             odd,
             private: faults.engine_data.filter(|_| odd != Some(OddReport::Missing)),
         }
@@ -68,9 +101,11 @@ impl UsageMeter {
 
     /// Notes what was reused; from then on an early report can be made.
     pub(super) fn prefilled(&mut self, token: &Token) {
-        if token.choice as usize == self.reported_choice {
+        let choice = token.choice as usize;
+        let found = token.prefill.reused_tokens + token.prefill.transferred_tokens;
+        self.cached_tokens_by_choice[choice] = found;
+        if choice == self.reported_choice {
             self.is_prefilled = true;
-            self.cached_tokens = token.prefill.reused_tokens;
             self.created_cache_tokens = token.prefill.created_blocks * self.block_size;
         }
     }
@@ -85,6 +120,29 @@ impl UsageMeter {
     /// What one choice got so far.
     pub(super) fn generated(&self, choice: usize) -> u64 {
         self.completion_tokens_by_choice[choice]
+    }
+
+    /// Usage so far, as the engine tells it of all choices.
+    pub(super) fn figures(&self) -> Figures {
+        let (prompt, completion) = match self.list_report {
+            ListReport::First => (self.prompt_tokens_by_choice[0], self.completion_tokens_by_choice[0]),
+            ListReport::Last | ListReport::Sum => (self.prompt_tokens, self.completion_tokens),
+        };
+        Figures {
+            prompt: self.told.prompt_tokens.unwrap_or(prompt),
+            completion,
+            cached: self.shows_details.then(|| self.told()),
+        }
+    }
+
+    /// Usage so far of one choice.
+    pub(super) fn figures_of(&self, choice: usize) -> Figures {
+        let (prompt, cached) = (self.prompt_tokens_by_choice[choice], self.cached_tokens_by_choice[choice]);
+        Figures {
+            prompt: self.told.prompt_tokens.unwrap_or(prompt),
+            completion: self.completion_tokens_by_choice[choice],
+            cached: self.shows_details.then(|| self.tell(self.told.cached_tokens.unwrap_or(cached))),
+        }
     }
 
     /// The usage of a whole response.
@@ -135,7 +193,16 @@ impl UsageMeter {
     }
 
     fn told(&self) -> ToldTokens {
-        ToldTokens::new(self.cached_tokens, self.prompt_tokens, self.odd)
+        let cached = || match self.list_report {
+            ListReport::Last => self.cached_tokens_by_choice[self.reported_choice],
+            ListReport::Sum => self.cached_tokens_by_choice.iter().step_by(self.choices).sum(),
+            ListReport::First => self.cached_tokens_by_choice[0],
+        };
+        self.tell(self.told.cached_tokens.unwrap_or_else(cached))
+    }
+
+    fn tell(&self, cached_tokens: u64) -> ToldTokens {
+        ToldTokens::new(cached_tokens, self.prompt_tokens, self.odd)
     }
 
     fn details(&self) -> Option<PromptDetails> {

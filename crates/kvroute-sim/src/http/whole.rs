@@ -7,8 +7,10 @@ use bytes::Bytes;
 use futures_util::stream;
 use kvroute_core::TokenId;
 use kvroute_openai::Endpoint;
+use serde_json::json;
 
 use super::FINGERPRINT;
+use super::dialect;
 use super::error::{ApiError, json_response};
 use super::generate::Answer;
 use super::shapes::chat::{ChatChoice, ChatResponse};
@@ -18,30 +20,39 @@ use super::shapes::usage::PrivateData;
 
 /// What one choice said.
 #[derive(Clone, Debug, Default)]
-struct Choice {
-    text: String,
-    ids: Vec<TokenId>,
+pub(super) struct Choice {
+    pub(super) text: String,
+    pub(super) ids: Vec<TokenId>,
 }
 
 /// Waits for every choice and answers.
 pub(super) async fn respond(mut answer: Answer) -> Result<Response, ApiError> {
     let choices = collect(&mut answer).await?;
+    answer.hand_over(choices.first().and_then(|choice| choice.ids.first()).copied())?;
+    if let Some(dialect) = dialect::of(answer.app.config.flavour) {
+        return Ok(finished(&answer, dialect.whole(&answer, &choices).to_string()));
+    }
     let body = match answer.request.endpoint {
         Endpoint::ChatCompletions => chat(&answer, &choices),
         Endpoint::Completions => completion(&answer, &choices),
         Endpoint::Responses => response(&answer, &choices),
         Endpoint::Messages => message(&answer, &choices),
     }?;
+    Ok(finished(&answer, body))
+}
+
+/// The body, or half of it.
+fn finished(answer: &Answer, body: String) -> Response {
     match answer.faults.break_after_chunks {
-        Some(_) => Ok(cut(body)),
-        None => Ok(json_response(StatusCode::OK, body)),
+        Some(_) => cut(body),
+        None => json_response(StatusCode::OK, body),
     }
 }
 
 async fn collect(answer: &mut Answer) -> Result<Vec<Choice>, ApiError> {
     let mut choices = vec![Choice::default(); answer.request.total_choices()];
     while !answer.ticket.is_finished() {
-        let token = answer.ticket.next().await.ok_or_else(ApiError::stopped)?;
+        let Some(token) = answer.next().await? else { break };
         answer.usage.count(&token);
         let is_swallowed = answer.swallows(token.choice as usize);
         let choice = &mut choices[token.choice as usize];
@@ -60,22 +71,31 @@ fn chat(answer: &Answer, choices: &[Choice]) -> Result<String, ApiError> {
         object: "chat.completion",
         created: answer.created,
         model: &answer.app.config.model,
-        choices: (0..)
-            .zip(choices)
-            .map(|(index, choice)| ChatChoice::new(index, &choice.text, shows_ids.then_some(&choice.ids)))
-            .collect(),
+        choices: (0..).zip(choices).map(|(index, choice)| chat_choice(answer, index, choice)).collect(),
         service_tier: (),
         system_fingerprint: FINGERPRINT,
         usage: answer.usage.whole(),
         prompt_logprobs: (),
         prompt_token_ids: shows_ids.then_some(answer.request.prompt_of(0)),
         prompt_text: (),
-        kv_transfer_params: (),
+        kv_transfer_params: answer.handed.as_ref(),
         ec_transfer_params: (),
         metrics: (),
         engine_data: private(answer, choices),
     };
     Ok(serde_json::to_string(&response)?)
+}
+
+fn chat_choice<'a>(answer: &'a Answer, index: usize, choice: &'a Choice) -> ChatChoice<'a> {
+    let ids = answer.request.return_token_ids.then_some(&choice.ids[..]);
+    let told = ChatChoice::new(index, &choice.text, ids);
+    match answer.call(index) {
+        None => told,
+        Some(call) => {
+            let function = call.function(&choice.text);
+            told.calling(json!([{ "id": call.id, "type": "function", "function": function }]))
+        }
+    }
 }
 
 fn completion(answer: &Answer, choices: &[Choice]) -> Result<String, ApiError> {
@@ -88,7 +108,7 @@ fn completion(answer: &Answer, choices: &[Choice]) -> Result<String, ApiError> {
         service_tier: (),
         system_fingerprint: FINGERPRINT,
         usage: answer.usage.whole(),
-        kv_transfer_params: (),
+        kv_transfer_params: answer.handed.as_ref(),
         ec_transfer_params: (),
         metrics: (),
         engine_data: private(answer, choices),

@@ -1,11 +1,10 @@
 //! One answer in the making: a prompt, its blocks and the tokens generated so far.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kvroute_core::TokenId;
 
-use crate::cache::Chain;
+use crate::cache::{CacheUse, Chain};
 use crate::words::WordStream;
 
 /// Names a sequence for as long as the engine lives.
@@ -17,6 +16,8 @@ pub(crate) struct SequenceId(u64);
 pub(crate) struct PrefillReport {
     /// Prompt tokens that were taken from the cache.
     pub(crate) reused_tokens: u64,
+    /// Prompt tokens whose KV came from another engine.
+    pub(crate) transferred_tokens: u64,
     /// Blocks that became cached with the prompt.
     pub(crate) created_blocks: u64,
 }
@@ -31,6 +32,10 @@ pub(crate) struct Sequence {
     pub(super) prefill: PrefillReport,
     /// Whether the prompt is this sequence's own in the statistics: further choices of it are not counted again.
     pub(super) counts_prompt: bool,
+    /// Leading prompt tokens whose KV comes from another engine, until it is used.
+    pub(super) arriving: usize,
+    /// Whether its room is kept when it has ended, for another engine to take the KV.
+    pub(super) is_kept: bool,
     was_computed: bool,
     missing_tokens: u64,
 }
@@ -54,11 +59,13 @@ impl Sequence {
     pub(crate) fn new(id: SequenceId, prompt: Prompt<'_>, choice: u32, arrived: Duration) -> Self {
         Self {
             id,
-            chain: Chain::new(prompt.tokens.to_vec(), prompt.salt.clone()),
+            chain: Chain::new(prompt.tokens.to_vec(), prompt.cache_use.clone()),
             words: WordStream::new(prompt.seed, prompt.tokens, choice),
             arrived,
             prefill: PrefillReport::default(),
             counts_prompt: choice == 0,
+            arriving: prompt.arriving,
+            is_kept: prompt.is_kept,
             was_computed: false,
             missing_tokens: prompt.max_tokens.max(1),
         }
@@ -74,13 +81,12 @@ impl Sequence {
     }
 
     /// Keeps what the first prefill found; false when the sequence had been computed before a preemption.
-    pub(super) const fn note_prefill(&mut self, reused_tokens: usize, created_blocks: usize) -> bool {
+    pub(super) const fn note_prefill(&mut self, report: PrefillReport) -> bool {
         if self.was_computed {
             return false;
         }
         self.was_computed = true;
-        self.prefill =
-            PrefillReport { reused_tokens: reused_tokens as u64, created_blocks: created_blocks as u64 };
+        self.prefill = report;
         true
     }
 }
@@ -90,8 +96,12 @@ impl Sequence {
 pub(crate) struct Prompt<'a> {
     /// The ids, at least one.
     pub(crate) tokens: &'a [TokenId],
-    /// The tenant's salt.
-    pub(crate) salt: &'a Option<Arc<str>>,
+    /// How the cache may be used.
+    pub(crate) cache_use: &'a CacheUse,
+    /// Leading tokens whose KV comes from another engine.
+    pub(crate) arriving: usize,
+    /// Whether the room is kept at the end.
+    pub(crate) is_kept: bool,
     /// Tokens to generate.
     pub(crate) max_tokens: u64,
     /// The engine's seed.

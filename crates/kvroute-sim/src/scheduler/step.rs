@@ -25,7 +25,8 @@ impl Scheduler {
     }
 
     pub(super) fn next_step(&self) -> Option<Duration> {
-        let is_idle = self.running.is_empty() && self.prefills.is_empty() && self.waiting.is_empty();
+        let has_begun = !self.running.is_empty() || !self.prefills.is_empty();
+        let is_idle = !has_begun && (self.waiting.is_empty() || self.is_stuck);
         self.step_end.or_else(|| (!is_idle).then_some(self.clock))
     }
 
@@ -61,7 +62,8 @@ impl Scheduler {
         let prefill = &mut self.prefills[position];
         prefill.missing -= prefill.missing.min(tokens);
         if prefill.missing == 0 {
-            prefill.created += self.cache.store(&mut prefill.sequence.chain);
+            let tokens = prefill.sequence.chain.len();
+            prefill.created += self.cache.store(&mut prefill.sequence.chain, tokens);
         }
     }
 

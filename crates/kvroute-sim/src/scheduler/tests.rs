@@ -3,6 +3,7 @@ use kvroute_openai::ClientRequest;
 use proptest::prelude::*;
 
 use super::*;
+use crate::cache::CacheUse;
 use crate::encoder::PromptEncoder;
 
 struct ThreeWords;
@@ -41,7 +42,14 @@ fn stepping(kv_blocks: u32) -> Scheduler {
 }
 
 fn sequence(number: u64, prompt: &[TokenId], max_tokens: u64, arrived: Duration) -> Sequence {
-    let prompt = Prompt { tokens: prompt, salt: &None, max_tokens, seed: 1 };
+    let prompt = Prompt {
+        tokens: prompt,
+        cache_use: &CacheUse::default(),
+        arriving: 0,
+        is_kept: false,
+        max_tokens,
+        seed: 1,
+    };
     Sequence::new(SequenceId::new(number), prompt, 0, arrived)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kvroute_openai::{ClientRequest, Prompt};
-use kvroute_sim::PromptEncoder;
+use kvroute_sim::{Flavour, PromptEncoder};
 
 /// Ids below are bytes.
 const FIRST_WORD: u32 = 256;
@@ -61,6 +61,13 @@ impl PromptEncoder for ByteEncoder {
             Prompt::TokenLists(lists) => lists.clone(),
             Prompt::Foreign(conversation) => return Err(format!("not a chat: {conversation:?}")),
         })
+    }
+
+    fn render(&self, _: Flavour, request: &ClientRequest) -> Result<String, String> {
+        match &request.prompt {
+            Prompt::Chat(chat) => Ok(render(chat.messages.as_str())),
+            other => Err(format!("not a chat: {other:?}")),
+        }
     }
 
     fn decode(&self, tokens: &[u32]) -> String {

@@ -32,6 +32,7 @@ fn unpack(bytes: &mut &[u8]) -> Value {
         Marker::U16 => take(bytes, 2).into(),
         Marker::U32 => take(bytes, 4).into(),
         Marker::U64 => take(bytes, 8).into(),
+        Marker::I64 => take(bytes, 8).cast_signed().into(),
         Marker::F64 => f64::from_bits(take(bytes, 8)).into(),
         Marker::FixStr(count) => text(bytes, count.into()),
         Marker::Str8 => {
@@ -108,8 +109,8 @@ pub(crate) struct Sources {
 
 pub(crate) async fn sources(engine: &SimEngine) -> Sources {
     let sources = get(engine, "/kv_event_sources").await.json();
-    let address = |field: &str| sources[0][field].as_str().unwrap().parse().unwrap();
-    assert_eq!(sources[0]["topic"], "kv-events");
+    let address = |field: &str| sources["0"][field].as_str().unwrap().parse().unwrap();
+    assert_eq!(sources["0"]["topic"], "kv-events");
     Sources { events: address("endpoint"), replay: address("replay_endpoint") }
 }
 
@@ -133,7 +134,7 @@ pub(crate) async fn replay(dealer: &mut Dealer, first: u64) -> Vec<(u64, Bytes)>
 }
 
 /// The events of a payload.
-fn events(payload: &[u8]) -> Vec<Value> {
+pub(crate) fn events(payload: &[u8]) -> Vec<Value> {
     let mut rest = payload;
     let batch = unpack(&mut rest);
     assert!(rest.is_empty() && batch[0].as_f64().unwrap() > 1.6e9 && batch[2] == 0, "{batch}");

@@ -16,8 +16,8 @@ async fn stopping_cuts_streams_and_frees_every_address() {
     let engine = start(config.clone()).await;
     let sources = get(&engine, "/kv_event_sources").await.json();
     config.listen = engine.address();
-    config.kv_events = sources[0]["endpoint"].as_str().unwrap().parse().unwrap();
-    config.kv_replay = sources[0]["replay_endpoint"].as_str().unwrap().parse().unwrap();
+    config.kv_events = sources["0"]["endpoint"].as_str().unwrap().parse().unwrap();
+    config.kv_replay = sources["0"]["replay_endpoint"].as_str().unwrap().parse().unwrap();
     let body = json!({"prompt": "x", "max_tokens": 5000, "stream": true});
     let mut response = open(&engine, COMPLETIONS, &body).await;
     response.body_mut().frame().await.unwrap().unwrap();
@@ -57,7 +57,7 @@ async fn a_port_in_use_is_named() {
             && error.to_string().contains(&engine.address().to_string())
     );
     let sources = get(&engine, "/kv_event_sources").await.json();
-    let taken = sources[0]["endpoint"].as_str().unwrap().to_owned();
+    let taken = sources["0"]["endpoint"].as_str().unwrap().to_owned();
     let config = SimConfig { kv_events: taken.parse().unwrap(), ..SimConfig::default() };
     let error = SimEngine::start(config, encoder()).await.unwrap_err();
     assert!(error.to_string().contains(&taken), "{error}");
@@ -67,7 +67,7 @@ async fn a_port_in_use_is_named() {
 #[tokio::test]
 async fn an_engine_without_events_says_so() {
     let engine = start(SimConfig { kv_events: EventEndpoint::None, ..SimConfig::default() }).await;
-    assert_eq!(get(&engine, "/kv_event_sources").await.json(), json!([]));
+    assert_eq!(get(&engine, "/kv_event_sources").await.json(), json!({}));
     complete(&engine, &[1, 2, 3], 2).await;
     engine.stop().await;
 }

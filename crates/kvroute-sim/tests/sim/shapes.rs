@@ -15,15 +15,15 @@ use crate::http::{Answer, finish, get, send, start};
 const CONSTANTS: [&str; 10] =
     ["object", "role", "finish_reason", "type", "code", "owned_by", "index", "version", "success", "detail"];
 
-fn recorded() -> Vec<Value> {
+/// The exchanges of a recording.
+pub(crate) fn recorded(compressed: &[u8]) -> Vec<Value> {
     let mut text = String::new();
-    let compressed = include_bytes!("../fixtures/vllm-http.jsonl.gz");
-    GzDecoder::new(&compressed[..]).read_to_string(&mut text).unwrap();
+    GzDecoder::new(compressed).read_to_string(&mut text).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The kind of a value: objects as ordered lists of keys, lists of numbers or of texts as one word.
-fn shape(key: &str, value: &Value) -> Value {
+pub(crate) fn shape(key: &str, value: &Value) -> Value {
     match value {
         constant if CONSTANTS.contains(&key) => constant.clone(),
         Value::Object(fields) => {
@@ -40,7 +40,7 @@ fn shape(key: &str, value: &Value) -> Value {
 
 /// The shapes of a body, or of each event of a stream. How the choices interleave depends on the step at which each
 /// was taken up, so only the order within each choice counts.
-fn shapes(body: &str) -> Vec<Value> {
+pub(crate) fn shapes(body: &str) -> Vec<Value> {
     if !body.starts_with("data: ") {
         return vec![parsed(body).map_or_else(|| body.into(), |value| shape("", &value))];
     }
@@ -53,11 +53,11 @@ fn shapes(body: &str) -> Vec<Value> {
     events.iter().map(|event| shape("", event)).collect()
 }
 
-fn parsed(text: &str) -> Option<Value> {
+pub(crate) fn parsed(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok()
 }
 
-async fn replay(engine: &kvroute_sim::SimEngine, exchange: &Value) -> Answer {
+pub(crate) async fn replay(engine: &kvroute_sim::SimEngine, exchange: &Value) -> Answer {
     let text = |field: &str| exchange[field].as_str().unwrap();
     let headers = exchange["headers"].as_array().unwrap().iter();
     let headers: Vec<_> =
@@ -75,7 +75,7 @@ async fn answers_have_the_shape_of_recorded_ones() {
         ..SimConfig::default()
     };
     let engine = start(config).await;
-    let exchanges = recorded();
+    let exchanges = recorded(include_bytes!("../fixtures/vllm-http.jsonl.gz"));
     assert!(exchanges.len() > 40, "the recording is there");
     for exchange in exchanges {
         let name = exchange["name"].as_str().unwrap();

@@ -35,6 +35,12 @@ impl TokenizerConfig {
         };
         Ok(Self { templates, special_tokens: read_special_tokens(members) })
     }
+
+    /// Text of the token at the start of a text.
+    pub(super) fn bos_token(&self) -> Option<String> {
+        let found = self.special_tokens.iter().find(|(name, _)| name == "bos_token");
+        found.and_then(|(_, token)| token.as_str()).map(str::to_owned)
+    }
 }
 
 /// One template, or a list of named ones.

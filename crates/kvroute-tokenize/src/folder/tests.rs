@@ -82,6 +82,8 @@ fn files_that_are_no_tokenizer_are_named() {
             broken_config.path().display()
         )
     );
+    let broken_json = folder(&[(JSON_TEMPLATE, "[]")]);
+    assert!(problem(broken_json.path()).contains("chat_template.json: is no JSON object; repair"));
     let odd = folder(&[(CONFIG, "{\"chat_template\": 7}")]);
     assert!(problem(odd.path()).contains("has a chat_template that is neither text nor a list"));
     let odd_list = folder(&[(CONFIG, "{\"chat_template\": [{\"name\": \"default\"}]}")]);
@@ -98,8 +100,8 @@ fn a_folder_without_a_template_says_what_was_looked_for() {
         assert_eq!(
             problem,
             format!(
-                "no chat template in {}: neither chat_template.jinja nor chat_template in tokenizer_config.json; add \
-                 one of them to have chats routed by prefix",
+                "no chat template in {}: neither chat_template.jinja nor chat_template.json nor chat_template in \
+                 tokenizer_config.json; add one of them to have chats routed by prefix",
                 folder.path().display()
             )
         );
@@ -118,6 +120,9 @@ fn templates_come_from_every_place_where_models_keep_them() {
     let config = (CONFIG, "{\"chat_template\": \"from config\"}");
     assert_eq!(chosen(&[config], false), "from config");
     assert_eq!(chosen(&[config, (TEMPLATE, "from file")], false), "from file");
+    let json = (JSON_TEMPLATE, "{\"chat_template\": \"from json\"}");
+    assert_eq!(chosen(&[config, json], false), "from json");
+    assert_eq!(chosen(&[json, (TEMPLATE, "from file")], false), "from file");
     let list = "{\"chat_template\": [{\"name\":\"default\",\"template\":\"d\"},{\"name\":\"tool_use\",\"template\":\"t\"}]}";
     assert_eq!(chosen(&[(CONFIG, list)], false), "d");
     assert_eq!(chosen(&[(CONFIG, list)], true), "t");

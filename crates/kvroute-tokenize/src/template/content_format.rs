@@ -62,6 +62,19 @@ impl ContentFormat {
         });
         if takes_parts { Self::Parts } else { Self::Text }
     }
+
+    /// Looks at a template as SGLang does: a word about pictures or sounds is enough, and a loop counts only over the
+    /// content of a variable with one of three names.
+    pub(super) fn detect_as_sglang(source: &str) -> Self {
+        if ["image", "audio", "video", "vision"].iter().any(|word| source.contains(word)) {
+            return Self::Parts;
+        }
+        let mut outline = Outline::default();
+        statements(source).iter().for_each(|words| outline.note(words));
+        let messages = BTreeSet::from(["message", "msg", "m"]);
+        let takes_parts = outline.loops.iter().any(|found| is_content(&found.over, &messages));
+        if takes_parts { Self::Parts } else { Self::Text }
+    }
 }
 
 // === impl Outline ===
@@ -232,6 +245,20 @@ mod tests {
             "{% macro show(n, c) %}{% for x in c %}{% endfor %}{% endmacro %}{% for m in messages %}{% set t = show(1, c=m['content']) | trim %}",
         ] {
             assert!(takes_parts(source), "{source}");
+        }
+    }
+
+    #[test]
+    fn sglang_knows_three_variables_and_four_words() {
+        for (source, expected) in [
+            ("{% for message in messages %}{% for p in message['content'] %}", ContentFormat::Parts),
+            ("{% for p in msg.content | selectattr('type') %}", ContentFormat::Parts),
+            ("{% for p in m.content[1:] %}", ContentFormat::Parts),
+            ("{{ message.content }} of an image", ContentFormat::Parts),
+            ("{% for turn in messages %}{% for p in turn.content %}", ContentFormat::Text),
+            ("{% for p in content %}", ContentFormat::Text),
+        ] {
+            assert_eq!(ContentFormat::detect_as_sglang(source), expected, "{source}");
         }
     }
 

@@ -35,6 +35,12 @@ pub(super) fn statements(source: &str) -> Vec<Vec<Word<'_>>> {
     found
 }
 
+/// Whether a statement marks text as safe and adds something to it.
+pub(super) fn adds_to_safe_text(source: &str) -> bool {
+    let is_mark = |pair: &[Word<'_>]| pair == [Word::Mark('|'), Word::Name("safe")];
+    statements(source).iter().any(|words| words.windows(2).any(is_mark) && words.contains(&Word::Mark('+')))
+}
+
 /// The words before `end_mark` outside of string literals, and what follows it.
 fn words_until<'a>(source: &'a str, end_mark: &str) -> (Vec<Word<'a>>, &'a str) {
     let mut words = Vec::new();

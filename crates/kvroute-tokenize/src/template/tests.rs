@@ -60,6 +60,45 @@ fn endless_recursion_is_an_error() {
 }
 
 #[test]
+fn what_only_jinja_escapes_is_left_to_the_engine() {
+    let error = compile(&[("default", "{{ 'a' | safe + messages[0].content }}")]).unwrap_err();
+    assert!(error.contains("let the engine tokenize"), "{error}");
+    assert!(compile(&[("default", "{{ 'a' | safe }}{{ 'b' + 'c' }}")]).is_ok());
+}
+
+#[test]
+fn lists_print_as_in_python_wherever_text_is_made_of_them() {
+    let source = "{% set c = messages[0].content %}{{ c }}|{{ c | trim }}|{{ 'x' ~ c }}|{{ c | string | length }}|{{ messages[0].n | string }}";
+    let json = r#"{"messages":[{"content":[{"t":"it's\u200d"},[null,1e16]],"n":1e16}]}"#;
+    let list = r#"[{'t': "it's\u200d"}, [None, 1e+16]]"#;
+    assert_eq!(render(source, json).unwrap(), format!("{list}|{list}|x{list}|{}|1e+16", list.len()));
+}
+
+#[test]
+fn nothing_is_no_list() {
+    let source = "{{ tools is iterable }}{{ tools is sequence }}{{ messages is iterable }}{{ messages is sequence }}{{ 'a' is iterable }}{{ 7 is iterable }}";
+    assert_eq!(render(source, r#"{"messages":[]}"#).unwrap(), "FalseFalseTrueTrueTrueFalse");
+}
+
+#[test]
+fn white_space_is_what_python_calls_so() {
+    let source = "{{ messages[0] | trim }}|{{ messages[0].strip() }}|{{ messages[0].lstrip() }}|{{ messages[0].rstrip() }}|{{ messages[0].split() }}";
+    let rendered = render(source, r#"{"messages":["\u001f a\u001cb \u00a0"]}"#).unwrap();
+    assert_eq!(rendered, "a\u{1c}b|a\u{1c}b|a\u{1c}b \u{a0}|\u{1f} a\u{1c}b|['a', 'b']");
+}
+
+#[test]
+fn a_template_without_end_is_an_error() {
+    let endless = "{% for i in range(99999) %}{% for j in range(99999) %}{{ ('x' * 99999) | length }}{% endfor %}{% endfor %}";
+    assert_eq!(
+        render(endless, "{}").unwrap_err(),
+        "the chat template refused the request: it takes more steps or memory than any chat needs; repair its loops \
+         (line 1 of the template)"
+    );
+    assert!(render("{{ 'x' * 4000000000 }}", "{}").unwrap_err().contains("more steps or memory"));
+}
+
+#[test]
 fn tools_choose_the_template_that_is_made_for_them() {
     let both = compile(&[("default", "d"), ("tool_use", "t")]).unwrap();
     assert_eq!(both.choose(false).unwrap().0, "default");
@@ -90,25 +129,6 @@ fn what_engines_read_out_of_a_template_is_read() {
     let plain = TemplateTraits::of("a developer reads {{ content }}");
     assert!(!plain.knows_developer);
     assert_eq!(plain.content_format, ContentFormat::Text);
-}
-
-/// Triples made by Hugging Face's own code.
-#[test]
-fn the_final_message_is_left_open_behind_its_text() {
-    for (rendered, text, expected) in [
-        ("<a>The answer is</a>\n", "The answer is", "<a>The answer is"),
-        ("<a>x </a>", "x ", "<a>x "),
-        ("<a>x</a>", "x ", "<a>x"),
-        ("<a> x </a>", " x ", "<a> x"),
-        ("<a>x y</a><a>x</a>", "x", "<a>x y</a><a>x"),
-        ("<a></a>", "  ", "<a></a>"),
-    ] {
-        assert_eq!(cut_behind(rendered, text).unwrap(), expected);
-    }
-    assert_eq!(
-        cut_behind("<a></a>", "x").unwrap_err(),
-        "continue_final_message is set, but the chat template drops the final message"
-    );
 }
 
 proptest! {

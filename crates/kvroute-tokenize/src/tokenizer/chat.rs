@@ -4,12 +4,28 @@ use kvroute_openai::{ChatPrompt, RawJson};
 use minijinja::Value;
 
 use crate::ChatRules;
-use crate::template::{ChatTemplates, TemplateInput, TemplateTraits, cut_behind};
-use crate::tree::{Members, Tree, TreeError};
-use crate::vllm;
+use crate::template::{ChatTemplates, OpenTurn, TemplateInput, TemplateTraits};
+use crate::tree::{Members, Tree};
+use crate::{sglang, vllm};
 
 /// Names that a client's template arguments must not take: they have another meaning to the engine.
 const RESERVED: [&str; 5] = ["messages", "tools", "conversation", "chat_template", "tokenize"];
+
+/// What becomes of a chat before it is tokenized.
+#[derive(Debug)]
+pub(crate) struct Rendered {
+    /// What the template made.
+    pub(crate) text: String,
+    /// Text of the assistant's turn that is to be continued, where the engine tokenizes it on its own.
+    pub(crate) continued: Option<String>,
+}
+
+/// How a chat is normalised on its way into the template.
+#[derive(Clone, Copy)]
+struct Normalisation {
+    messages: fn(Vec<Tree>, TemplateTraits) -> Result<Vec<Tree>, String>,
+    tools: fn(Vec<Tree>) -> Result<Vec<Tree>, String>,
+}
 
 /// Renders a chat.
 ///
@@ -19,6 +35,20 @@ pub(super) fn render(
     templates: &ChatTemplates,
     chat: &ChatPrompt,
     rules: ChatRules,
+) -> Result<Rendered, String> {
+    let normalisation = match rules {
+        ChatRules::Plain => Normalisation { messages: |messages, _| Ok(messages), tools: Ok },
+        ChatRules::Vllm => Normalisation { messages: vllm::normalise_messages, tools: vllm::normalise_tools },
+        ChatRules::Sglang => return sglang::render(templates, chat),
+    };
+    let text = render_with(templates, chat, normalisation)?;
+    Ok(Rendered { text, continued: None })
+}
+
+fn render_with(
+    templates: &ChatTemplates,
+    chat: &ChatPrompt,
+    normalisation: Normalisation,
 ) -> Result<String, String> {
     if chat.chat_template.is_some() {
         return Err(
@@ -35,41 +65,26 @@ pub(super) fn render(
         );
     }
     let (name, traits) = templates.choose(chat.tools.is_some())?;
-    let messages = normalised_messages(chat, rules, traits)?;
-    let final_text = if chat.continue_final_message { Some(final_text(&messages)?) } else { None };
+    let mut messages = (normalisation.messages)(Tree::list_of(&chat.messages)?, traits)?;
+    let open_turn = chat.continue_final_message.then(|| OpenTurn::mark(&mut messages)).transpose()?;
     let input = TemplateInput {
         messages: messages.into_iter().map(Value::from).collect(),
-        tools: optional_list(chat.tools.as_ref(), |tools| match rules {
-            ChatRules::Plain => Ok(tools),
-            ChatRules::Vllm => vllm::normalise_tools(tools),
-        })?,
+        tools: optional_list(chat.tools.as_ref(), normalisation.tools)?,
         documents: optional_list(chat.documents.as_ref(), Ok)?,
         add_generation_prompt: chat.add_generation_prompt,
         arguments: template_arguments(chat)?,
     };
     let rendered = templates.render(name, input)?;
-    match final_text {
-        Some(text) => cut_behind(&rendered, &text),
+    match open_turn {
+        Some(turn) => turn.cut(rendered),
         None => Ok(rendered),
-    }
-}
-
-fn normalised_messages(
-    chat: &ChatPrompt,
-    rules: ChatRules,
-    traits: TemplateTraits,
-) -> Result<Vec<Tree>, String> {
-    let messages = list_of(&chat.messages)?;
-    match rules {
-        ChatRules::Plain => Ok(messages),
-        ChatRules::Vllm => vllm::normalise_messages(messages, traits),
     }
 }
 
 /// `chat_template_kwargs`, over which the request's own fields win.
 fn template_arguments(chat: &ChatPrompt) -> Result<Vec<(String, Value)>, String> {
     let mut arguments = match &chat.chat_template_kwargs {
-        Some(raw) => match Tree::of(raw).map_err(|error| unreadable(&error))? {
+        Some(raw) => match Tree::read_part(raw)? {
             Tree::Map(members) => members,
             _ => Members::default(),
         },
@@ -92,37 +107,7 @@ fn optional_list(
     normalise: impl FnOnce(Vec<Tree>) -> Result<Vec<Tree>, String>,
 ) -> Result<Value, String> {
     match raw {
-        Some(json) => Ok(normalise(list_of(json)?)?.into_iter().map(Value::from).collect()),
+        Some(json) => Ok(normalise(Tree::list_of(json)?)?.into_iter().map(Value::from).collect()),
         None => Ok(Value::from(())),
     }
-}
-
-fn list_of(raw: &RawJson) -> Result<Vec<Tree>, String> {
-    match Tree::of(raw).map_err(|error| unreadable(&error))? {
-        Tree::List(items) => Ok(items),
-        _ => Ok(Vec::new()),
-    }
-}
-
-/// The text of the last message, or of its last part that has one.
-fn final_text(messages: &[Tree]) -> Result<String, String> {
-    let content = match messages.last() {
-        Some(Tree::Map(message)) => message.get("content"),
-        _ => None,
-    };
-    let text = match content {
-        Some(Tree::Text(text)) => Some(text.as_str()),
-        Some(Tree::List(parts)) => parts.iter().rev().find_map(|part| match part {
-            Tree::Map(members) => members.get("text").and_then(Tree::as_text),
-            _ => None,
-        }),
-        _ => None,
-    };
-    text.map(str::to_owned).ok_or_else(|| {
-        "continue_final_message is set, but the final message has no text; add one or leave it out".to_owned()
-    })
-}
-
-fn unreadable(error: &TreeError) -> String {
-    format!("a part of the chat cannot be rendered: {error}")
 }

@@ -58,7 +58,7 @@ fn a_chat_is_rendered_and_encoded_with_its_special_tokens() {
     );
     let ids = tokenizer.encode(&chat_prompt(body), ChatRules::Plain).unwrap().remove(0);
     assert_eq!(tokenizer.decode(&ids), text);
-    let special = |text: &str| tokenizer.tokenizer.token_to_id(text).unwrap();
+    let special = |text: &str| tokenizer.encoder.tokenizer().token_to_id(text).unwrap();
     let count = |id: TokenId| ids.iter().filter(|&&other| other == id).count();
     assert_eq!(ids[0], special("<|im_start|>"));
     assert_eq!((count(special("<|im_start|>")), count(special("<|im_end|>"))), (3, 3));
@@ -207,7 +207,7 @@ fn without_a_template_only_chats_fail() {
 fn the_vocabulary_ends_behind_the_largest_id() {
     let tokenizer = demo();
     let last = tokenizer.vocabulary_size() - 1;
-    assert!(tokenizer.tokenizer.id_to_token(last).is_some());
-    assert!(tokenizer.tokenizer.id_to_token(last + 1).is_none());
+    assert!(tokenizer.encoder.tokenizer().id_to_token(last).is_some());
+    assert!(tokenizer.encoder.tokenizer().id_to_token(last + 1).is_none());
     assert_eq!(tokenizer.decode(&[last + 1, u32::MAX]), "");
 }

@@ -2,8 +2,16 @@ use minijinja::Value;
 
 use super::*;
 
-const TEXT: TemplateTraits = TemplateTraits { content_format: ContentFormat::Text, knows_developer: false };
-const PARTS: TemplateTraits = TemplateTraits { content_format: ContentFormat::Parts, knows_developer: true };
+const TEXT: TemplateTraits = TemplateTraits {
+    content_format: ContentFormat::Text,
+    sglang_content: ContentFormat::Text,
+    knows_developer: false,
+};
+const PARTS: TemplateTraits = TemplateTraits {
+    content_format: ContentFormat::Parts,
+    sglang_content: ContentFormat::Parts,
+    knows_developer: true,
+};
 
 fn list(json: &str) -> Vec<Tree> {
     match Tree::parse(json).unwrap() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use kvroute_core::BlockSize;
-use kvroute_sim::{EventEndpoint, Flavour, SimConfig, SimEngine, TokenizerEncoder};
+use kvroute_sim::{EventEndpoint, Flavour, SimConfig, SimEngine, SimRole, TokenizerEncoder};
 
 use crate::failure::Failure;
 use crate::signals::StopSignals;
@@ -23,29 +23,47 @@ pub(crate) struct EngineFlags {
     /// Folder with tokenizer.json [default: built in]
     #[arg(long, value_name = "PATH")]
     tokenizer: Option<PathBuf>,
-    /// Engine that it stands for: vllm
+    /// vllm, sglang, trtllm or llamacpp
     #[arg(long, value_name = "ENGINE", default_value = "vllm")]
     flavour: Flavour,
+    /// aggregated (default), prefill or decode
+    #[arg(
+        long,
+        value_name = "ROLE",
+        default_value = "aggregated",
+        hide_default_value = true,
+        value_parser = parse_role
+    )]
+    role: SimRole,
+    /// Data-parallel ranks, each with its cache
+    #[arg(long, value_name = "RANKS", default_value_t = 1)]
+    dp_ranks: u32,
     /// Blocks of the KV cache
     #[arg(long, value_name = "BLOCKS", default_value_t = 2048)]
     kv_blocks: u32,
     /// Tokens in a block
     #[arg(long, value_name = "TOKENS", default_value = "16", value_parser = parse_block_size)]
     block_size: BlockSize,
-    /// Longest prompt and answer together, in tokens [default: the cache, at most 131072]
+    /// Longest sequence [default: the cache or 131072]
     #[arg(long, value_name = "TOKENS")]
     max_model_len: Option<u32>,
-    /// Prompt tokens computed a second; 0 takes no time
+    /// Prefill tokens/s; 0: no delay
     #[arg(long, value_name = "TOKENS", default_value_t = 20_000)]
     prefill_tps: u64,
-    /// Tokens generated a second by each sequence; 0 takes no time
+    /// Decode tokens/s each; 0: no delay
     #[arg(long, value_name = "TOKENS", default_value_t = 100)]
     decode_tps: u64,
-    /// KV event socket: auto (a free port), none or tcp://host:port
-    #[arg(long, value_name = "ADDRESS", default_value = "auto")]
+    /// Slots of llamacpp
+    #[arg(long, value_name = "SLOTS", default_value_t = 4)]
+    slots: u32,
+    /// Port of prefill's KV; 0: any
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    transfer_port: u16,
+    /// KV events: auto, none or tcp://host:port
+    #[arg(long, value_name = "ADDRESS", default_value = "auto", hide_default_value = true)]
     kv_events: EventEndpoint,
-    /// Replay socket for lost events: auto, none or tcp://host:port
-    #[arg(long, value_name = "ADDRESS", default_value = "auto")]
+    /// Replay: auto, none or tcp://host:port
+    #[arg(long, value_name = "ADDRESS", default_value = "auto", hide_default_value = true)]
     kv_replay: EventEndpoint,
     /// Seed of the answers
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -56,6 +74,11 @@ pub(crate) struct EngineFlags {
 pub(crate) fn parse_block_size(text: &str) -> Result<BlockSize, String> {
     let tokens: u32 = text.parse().map_err(|_| "not a number of tokens".to_owned())?;
     BlockSize::new(tokens).map_err(|error| error.to_string())
+}
+
+fn parse_role(text: &str) -> Result<SimRole, String> {
+    let role = SimRole::ALL.into_iter().find(|role| role.as_str() == text);
+    role.ok_or_else(|| format!("no such role; use one of {}", SimRole::VALUES.join(", ")))
 }
 
 /// Serves until SIGTERM or Ctrl-C.
@@ -81,11 +104,15 @@ impl EngineFlags {
             listen: self.listen,
             model: self.model,
             flavour: self.flavour,
+            role: self.role,
+            dp_ranks: self.dp_ranks,
             kv_blocks: self.kv_blocks,
             block_size: self.block_size,
             max_model_len: self.max_model_len,
             prefill_tps: self.prefill_tps,
             decode_tps: self.decode_tps,
+            slots: self.slots,
+            transfer_port: self.transfer_port,
             kv_events: self.kv_events,
             kv_replay: self.kv_replay,
             seed: self.seed,

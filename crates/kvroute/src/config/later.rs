@@ -3,15 +3,7 @@
 //! They are refused by name rather than as typing errors: who reads the documentation of a later version must
 //! learn that the key is right and the program is not new enough.
 
-const LATER: &[&str] = &[
-    "server.api_keys_file",
-    "server.admin_token_file",
-    "server.tls",
-    "pool.on_mismatch",
-    "pool.on_no_prefill",
-    "pool.migrations",
-    "pool.discovery",
-];
+const LATER: &[&str] = &["server.admin_token_file", "server.tls", "pool.discovery"];
 
 /// True for such a key and for everything below it.
 pub(crate) fn is_later(key: &str) -> bool {

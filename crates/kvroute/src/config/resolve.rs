@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use kvroute_core::ModelName;
+use kvroute_core::{ModelName, WorkerRole};
 use kvroute_metrics::{Metrics, MetricsOptions};
 use kvroute_router::config::{
-    ClusterConfig, CountMode, DecisionsConfig, HistoryConfig, IndexConfig, QueueConfig, Timeouts,
-    TokenizerSource, WorkerConfig,
+    ClusterConfig, CountMode, DecisionsConfig, HistoryConfig, IndexConfig, OnNoPrefill, QueueConfig,
+    Timeouts, TokenizerSource, WorkerConfig,
 };
 use kvroute_router::{PoolConfig, RouterConfig};
 use kvroute_select::{CostWeights, PolicyOptions, policy};
-use kvroute_server::ServeConfig;
+use kvroute_server::{ApiKeys, ServeConfig};
 
 use super::problem::Problem;
 use super::raw::{RawConfig, RawPool, RawSection};
@@ -29,6 +29,7 @@ pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
         listen: root.get(&key::SERVER_LISTEN)?,
         admin_listen: root.get(&key::SERVER_ADMIN_LISTEN)?,
         trusted: root.get(&key::SERVER_TRUSTED)?.0,
+        api_keys: api_keys(root)?,
         max_body: root.get(&key::SERVER_MAX_BODY)?.0,
         drain: root.get(&key::SERVER_DRAIN)?,
         metrics: metrics(root)?,
@@ -48,6 +49,17 @@ pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
     check_pools(raw, &config.router.pools)?;
     check_direct(raw, &config)?;
     Ok(config)
+}
+
+/// The file is read at the start: a key that is added later is known after a restart.
+fn api_keys(root: &RawSection) -> Result<Option<ApiKeys>, Problem> {
+    let Some(FilePath(file)) = root.find(&key::SERVER_API_KEYS_FILE)? else { return Ok(None) };
+    let path = root.path_of(&key::SERVER_API_KEYS_FILE.row);
+    let text = std::fs::read_to_string(&file)
+        .map_err(|error| Problem::Rule(format!("{path} is {file:?}, which cannot be read: {error}")))?;
+    let keys = ApiKeys::parse(&text);
+    keys.map(Some)
+        .map_err(|error| Problem::Rule(format!("{path} is {file:?}, which cannot be used: {error}")))
 }
 
 /// Building the families once is what proves that names and labels are usable.
@@ -77,6 +89,10 @@ fn pool(raw: &RawPool) -> Result<PoolConfig, Problem> {
         history: history(section)?,
         queue: queue(section)?,
         decisions: decisions(section)?,
+        on_mismatch: section.get(&key::POOL_ON_MISMATCH)?,
+        on_no_prefill: section.get(&key::POOL_ON_NO_PREFILL)?,
+        local_prefill: section.get(&key::POOL_LOCAL_PREFILL)?.0,
+        migrations: section.get(&key::POOL_MIGRATIONS)?.0,
         engine_load: section.get(&key::POOL_ENGINE_LOAD)?.0,
         timeouts: timeouts(section)?,
         workers: raw.workers.iter().map(worker).collect::<Result<_, _>>()?,
@@ -87,6 +103,7 @@ fn pool(raw: &RawPool) -> Result<PoolConfig, Problem> {
             section.path()
         )));
     }
+    check_roles(section, &config)?;
     check_shadow(section, &config)?;
     check_count(section, &config)?;
     Ok(config)
@@ -205,13 +222,32 @@ fn timeouts(section: &RawSection) -> Result<Timeouts, Problem> {
 }
 
 fn worker(section: &RawSection) -> Result<WorkerConfig, Problem> {
-    section.get(&key::WORKER_ROLE)?;
     Ok(WorkerConfig {
         url: section.get(&key::WORKER_URL)?.0,
+        role: section.get(&key::WORKER_ROLE)?,
         kv_events: section.get(&key::WORKER_KV_EVENTS)?,
         kv_replay: section.get(&key::WORKER_KV_REPLAY)?.0,
         dp_ranks: section.get(&key::WORKER_DP_RANKS)?.0,
     })
+}
+
+/// Whoever computes prompts for others needs others, and whoever waits for a prompt somebody who computes it.
+fn check_roles(section: &RawSection, pool: &PoolConfig) -> Result<(), Problem> {
+    let has = |role: WorkerRole| pool.workers.iter().any(|worker| worker.role == role);
+    let path = section.path();
+    if has(WorkerRole::Prefill) && !has(WorkerRole::Decode) {
+        return Err(Problem::Rule(format!(
+            "{path} has workers with role \"prefill\" and none with role \"decode\", so nobody could take over what they \
+             compute; add one, or make them \"aggregated\""
+        )));
+    }
+    if has(WorkerRole::Decode) && !has(WorkerRole::Prefill) && pool.on_no_prefill == OnNoPrefill::Strict {
+        return Err(Problem::Rule(format!(
+            "{path} has workers with role \"decode\" and none with role \"prefill\", and its on_no_prefill is \"strict\", so \
+             no request could ever be served; add one, or set on_no_prefill to \"fallback\""
+        )));
+    }
+    Ok(())
 }
 
 /// Beside itself a policy would only compute everything twice, and where callers name the worker nothing is compared.

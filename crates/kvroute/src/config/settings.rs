@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use kvroute_core::BlockSize;
+use kvroute_core::{BlockSize, WorkerRole};
 use kvroute_router::config::{
-    BusyThreshold, CountMode, EventEndpoint, HistoryOutputs, IndexSource, TokenizerSource,
+    BusyThreshold, CountMode, EventEndpoint, HistoryOutputs, IndexSource, OnMismatch, OnNoPrefill,
+    TokenizerSource,
 };
 use kvroute_select::QueueOrder;
 
 use super::setting::{Row, Setting};
 use super::value::{
-    Auto, ByteSize, FilePath, IndexBytes, Interval, LogFormat, MetricPrefix, Name, NatsServers, Networks,
-    OtlpEndpoint, PolicyName, PolicyNames, QueueLimit, RecordedCandidates, ReplayEndpoint, Role, SessionMode,
-    Share, Timeout, Weight, WorkerUrl,
+    Auto, ByteSize, FilePath, IndexBytes, Interval, LocalPrefill, LogFormat, MetricPrefix, Migrations, Name,
+    NatsServers, Networks, OtlpEndpoint, PolicyName, PolicyNames, QueueLimit, RecordedCandidates,
+    ReplayEndpoint, SessionMode, Share, Timeout, Weight, WorkerUrl,
 };
 
 macro_rules! settings {
@@ -41,6 +42,9 @@ settings! {
     /// went. They are known by the address of their connection, never by a header. IPv4 addresses in IPv6 form count
     /// as IPv4.
     SERVER_TRUSTED: Networks = "server.trusted".default("[]");
+    /// File with the keys of those who may ask, a line each: `sha256:` and the SHA-256 of the key in hexadecimal digits, then
+    /// `tenant=NAME` (whose caches are shared with no other tenant) and `trusted` (see `trusted`). Absent: open to all.
+    SERVER_API_KEYS_FILE: FilePath = "server.api_keys_file";
     /// Largest request body; a larger one gets 413.
     SERVER_MAX_BODY: ByteSize = "server.max_body".default("\"32MiB\"");
     /// How long running streams may finish after SIGTERM or Ctrl-C.
@@ -65,6 +69,17 @@ settings! {
     /// Whether prompts are tokenized and counted. `"off"` only with a policy other than `kv` and without
     /// `observe`.
     POOL_COUNT: CountMode = "pool.count".default("\"exact\"");
+    /// What happens where an engine is found to count other tokens than the pool's tokenizer does: `"engine"` has the
+    /// engine tokenize from then on, `"load"` routes by load alone.
+    POOL_ON_MISMATCH: OnMismatch = "pool.on_mismatch".default("\"engine\"");
+    /// What a request for a pool with prefill workers gets while none of them can take it: `"fallback"` has a decode or an
+    /// aggregated worker compute the prompt too, which is counted with its reason; `"strict"` waits, and refuses in the end.
+    POOL_ON_NO_PREFILL: OnNoPrefill = "pool.on_no_prefill".default("\"fallback\"");
+    /// A prompt of which a decode or an aggregated worker has all but so many tokens cached is computed there, since
+    /// handing over its KV would cost more. 0: every prompt goes to a prefill worker.
+    POOL_LOCAL_PREFILL: LocalPrefill = "pool.local_prefill".default("0");
+    /// How often one stream that breaks off may go on where its worker left it, on another worker. 0: never.
+    POOL_MIGRATIONS: Migrations = "pool.migrations".default("1");
     /// How often the workers are asked for the load that they have from elsewhere. `"off"`: what this router placed is
     /// all that counts.
     POOL_ENGINE_LOAD: Interval = "pool.engine_load".default("\"off\"");
@@ -137,8 +152,9 @@ settings! {
 
     /// Base address of an engine, such as `http://10.0.0.1:8000`; without `/v1`. Required.
     WORKER_URL: WorkerUrl = "pool.worker.url";
-    /// What the worker does. This version knows `"aggregated"`: prompt and generation on one worker.
-    WORKER_ROLE: Role = "pool.worker.role".default("\"aggregated\"");
+    /// What the worker does: `"aggregated"` computes prompts and generates; `"prefill"` only computes prompts and hands
+    /// their KV over to `"decode"` workers, which generate.
+    WORKER_ROLE: WorkerRole = "pool.worker.role".default("\"aggregated\"");
     /// Where the worker's KV events come from: `"auto"` asks the engine, `"none"` goes without,
     /// `"tcp://host:port"` connects and `"bind:tcp://host:port"` lets the engine connect. Rank r is at port + r.
     WORKER_KV_EVENTS: EventEndpoint = "pool.worker.kv_events".default("\"auto\"");

@@ -2,11 +2,12 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::{Command, FromArgMatches};
-use kvroute_core::BlockSize;
+use kvroute_core::{BlockSize, Tokens, WorkerRole};
 use kvroute_metrics::MetricsOptions;
 use kvroute_router::PoolConfig;
 use kvroute_router::config::{
-    BusyThreshold, CountMode, DecisionsConfig, EventEndpoint, TokenizerSource, WorkerConfig,
+    BusyThreshold, CountMode, DecisionsConfig, EventEndpoint, OnMismatch, OnNoPrefill, TokenizerSource,
+    WorkerConfig,
 };
 use kvroute_select::{CostWeights, policy};
 use kvroute_zmtp::Endpoint;
@@ -68,6 +69,7 @@ fn nothing_but_a_worker_gives_the_documented_defaults() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a line a key")]
 fn every_key_of_the_file_arrives() {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
@@ -86,6 +88,10 @@ fn every_key_of_the_file_arrives() {
         block_size = 32
         observe = true
         count = "exact"
+        on_mismatch = "load"
+        on_no_prefill = "strict"
+        local_prefill = 64
+        migrations = 3
         timeouts = {{ connect = "1s", first_byte = "2s", idle = "3s", total = "4h" }}
         [pool.kv]
         prefill_scale = 2
@@ -98,12 +104,13 @@ fn every_key_of_the_file_arrives() {
         temperature = 0.5
         [[pool.worker]]
         url = "http://a:1"
-        role = "aggregated"
+        role = "prefill"
         kv_events = "bind:tcp://0.0.0.0:5557"
         kv_replay = "tcp://a:5558"
         dp_ranks = 2
         [[pool.worker]]
         url = "http://b"
+        role = "decode"
         kv_events = "none"
         [metrics]
         prefix = "acme"
@@ -124,6 +131,8 @@ fn every_key_of_the_file_arrives() {
     assert_eq!((pool.policy.as_str(), pool.observe, pool.count), ("least-loaded", true, CountMode::Exact));
     assert_eq!(pool.block_size, Some(BlockSize::new(32).unwrap()));
     assert_eq!(pool.timeouts.total, Duration::from_secs(4 * 3600));
+    assert_eq!((pool.on_mismatch, pool.on_no_prefill), (OnMismatch::Load, OnNoPrefill::Strict));
+    assert_eq!((pool.local_prefill, pool.migrations), (Tokens::new(64), 3));
     let weights = CostWeights {
         prefill_scale: 2.0,
         device: 0.9,
@@ -139,6 +148,7 @@ fn every_key_of_the_file_arrives() {
         pool.workers[0],
         WorkerConfig {
             url: "http://a:1".to_owned(),
+            role: WorkerRole::Prefill,
             kv_events: EventEndpoint::Bind(Endpoint::new("0.0.0.0", 5557)),
             kv_replay: EventEndpoint::Connect(Endpoint::new("a", 5558)),
             dp_ranks: Some(2),
@@ -263,14 +273,16 @@ fn keys_of_later_versions_are_refused_as_such() {
     for (key, text) in [
         ("server.tls", "[server]\ntls = { cert = \"c\" }\n"),
         ("pool[0].discovery", "[[pool]]\n[pool.discovery]\nkind = \"dns\"\n"),
-        ("pool[0].on_mismatch", "[[pool]]\non_mismatch = \"engine\"\n"),
     ] {
         assert_eq!(problems(text), format!("{key}: not available in this version; remove the key"));
     }
-    let error = load_all(WORKER, &[("KVROUTE_POOL_MIGRATIONS", "9")], &[]).unwrap_err();
-    assert_eq!(error.to_string(), "KVROUTE_POOL_MIGRATIONS: not available in this version; remove the key");
-    let error = load_all(WORKER, &[], &["--set", "pool.migrations=1"]).unwrap_err();
-    assert_eq!(error.to_string(), "pool.migrations: not available in this version; remove the key");
+    let error = load_all(WORKER, &[("KVROUTE_POOL_DISCOVERY_KIND", "dns")], &[]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "KVROUTE_POOL_DISCOVERY_KIND: not available in this version; remove the key"
+    );
+    let error = load_all(WORKER, &[], &["--set", "server.tls=1"]).unwrap_err();
+    assert_eq!(error.to_string(), "server.tls: not available in this version; remove the key");
 }
 
 #[test]
@@ -418,4 +430,21 @@ fn the_table_is_sound() {
         assert!(row.doc.trim().ends_with('.'), "{}: {:?}", row.key, row.doc);
         assert_eq!(ROWS.iter().filter(|other| other.env() == row.env()).count(), 1, "{}", row.env());
     }
+}
+
+#[test]
+fn roles_that_leave_somebody_without_a_partner_are_refused() {
+    let roles = |roles: &[&str], extra: &str| {
+        let worker = |(number, role): (usize, &&str)| {
+            format!("[[pool.worker]]\nurl = \"http://w{number}:1\"\nrole = \"{role}\"\n")
+        };
+        let workers: String = roles.iter().enumerate().map(worker).collect();
+        load_all(&format!("[[pool]]\n{extra}{workers}"), &[], &[]).map(|_| ())
+    };
+    assert!(roles(&["prefill", "decode", "aggregated"], "").is_ok());
+    assert!(roles(&["decode"], "").is_ok(), "it computes prompts itself");
+    let error = roles(&["prefill", "aggregated"], "").unwrap_err().to_string();
+    assert!(error.contains("none with role \"decode\""), "{error}");
+    let error = roles(&["decode"], "on_no_prefill = \"strict\"\n").unwrap_err().to_string();
+    assert!(error.contains("none with role \"prefill\""), "{error}");
 }

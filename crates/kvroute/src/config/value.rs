@@ -1,5 +1,6 @@
 //! Types of settings: how a value is read from TOML, and from a text of the environment or the command line.
 
+mod disaggregation;
 mod engine;
 mod nats;
 mod network;
@@ -12,7 +13,8 @@ mod worker_url;
 
 use std::collections::BTreeMap;
 
-pub(crate) use engine::{ReplayEndpoint, Role};
+pub(crate) use disaggregation::{LocalPrefill, Migrations};
+pub(crate) use engine::ReplayEndpoint;
 pub(crate) use nats::NatsServers;
 pub(crate) use network::Networks;
 pub(crate) use number::{Auto, ByteSize, IndexBytes, Interval, Share, Timeout, Weight, parse_duration};

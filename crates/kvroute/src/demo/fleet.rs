@@ -173,6 +173,7 @@ fn router_config(
     ServeConfig {
         listen: FREE_PORT,
         admin_listen: FREE_PORT,
+        api_keys: None,
         trusted: Vec::new(),
         max_body: MAX_BODY,
         drain: DRAIN,

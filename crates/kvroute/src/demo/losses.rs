@@ -46,6 +46,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("eligibility", "affinity", "were cached on a worker that the session does not belong to"),
     ("eligibility", "unhealthy", "were cached on a worker that did not answer"),
     ("eligibility", "adapter", "were cached on a worker that does not serve the adapter"),
+    ("eligibility", "filtered", "were cached on a worker of another kind of engine"),
     ("eligibility", "already_tried", "were cached on a worker where the request had failed before"),
     ("placement", "policy", "were cached on another worker: the policy does not look at caches"),
     ("placement", "sampling", "were cached on another worker, and the temperature chose this one"),

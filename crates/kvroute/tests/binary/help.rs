@@ -6,7 +6,8 @@ use super::process::{failure, run, stdout};
 const COLUMNS: usize = 80;
 const ROWS: usize = 24;
 
-const COMMANDS: [&str; 7] = ["serve", "demo", "engine", "explain", "check", "metrics", "completions"];
+const COMMANDS: [&str; 8] =
+    ["serve", "demo", "engine", "explain", "doctor", "check", "metrics", "completions"];
 
 #[test]
 fn each_help_fits_a_screen() {
@@ -41,7 +42,7 @@ fn wrong_usage_ends_with_2_and_names_what_is_wrong() {
         (vec!["demo", "--policy", "kvv"], "did you mean"),
         (vec!["demo", "--duration", "30"], "units ms, s, m, h"),
         (vec!["demo", "--trace", "/absent.jsonl"], "cannot open trace /absent.jsonl"),
-        (vec!["engine", "--flavour", "sglang"], "use vllm"),
+        (vec!["engine", "--flavour", "tgi"], "use one of vllm"),
         (vec!["engine", "--kv-blocks", "0"], "at least 1 block"),
         (vec!["engine", "--tokenizer", "/absent"], "/absent"),
         (vec!["explain"], "REQUEST.json"),

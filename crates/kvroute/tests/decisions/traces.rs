@@ -8,11 +8,14 @@ use serde_json::{Value, json};
 
 use super::fleet::{PROMPT, advice, ask, completion, listed, reported, serve, start, start_with};
 
-/// Every sample by its name and labels, but for what the process itself and the time of decisions are about.
+/// What the process itself, the time of decisions and the work of tokenizing are about: a question costs these, too.
+const OF_THE_WORK: [&str; 3] = ["process_", "dynamo_router_overhead_", "kvroute_tokenizer_cache_"];
+
+/// Every sample by its name and labels, but for what any work moves.
 async fn samples(fleet: &Fleet) -> BTreeMap<String, String> {
     let text = fleet.client.get(&fleet.admin("/metrics")).await.text();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
-    let counted = lines.filter(|line| !line.starts_with("process_") && !line.contains("_overhead_"));
+    let counted = lines.filter(|line| !OF_THE_WORK.iter().any(|name| line.starts_with(name)));
     let pairs = counted.filter_map(|line| line.rsplit_once(' '));
     pairs.map(|(series, value)| (series.to_owned(), value.to_owned())).collect()
 }

@@ -22,34 +22,49 @@ const ENOUGH: u64 = 10_000;
 
 /// What a run is.
 #[derive(Clone, Copy, Debug)]
-struct Run {
-    requests: u64,
-    seed: u64,
+pub(crate) struct Run {
+    pub(crate) requests: u64,
+    pub(crate) seed: u64,
 }
 
 // === impl Run ===
 
 impl Run {
-    fn from_environment() -> Self {
+    /// So many requests, unless the environment says otherwise.
+    pub(crate) fn of(requests: u64) -> Self {
         let number = |name: &str| {
             let text = std::env::var(name).ok()?;
             Some(text.parse::<u64>().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
         };
         Self {
-            requests: number("KVROUTE_FUNNEL_REQUESTS").unwrap_or(10_000),
+            requests: number("KVROUTE_FUNNEL_REQUESTS").unwrap_or(requests),
             seed: number("KVROUTE_FUNNEL_SEED").unwrap_or(7),
         }
+    }
+
+    /// Who sends its requests there.
+    pub(crate) fn in_world(self, world: &World) -> (Arc<Progress>, Sending) {
+        let names =
+            |engines: &Vec<SimEngine>| engines.iter().map(|engine| engine.address().to_string()).collect();
+        let sending = Sending {
+            setting: world.setting,
+            seed: self.seed,
+            users: USERS,
+            url: world.fleet.data(""),
+            workers: Arc::new(world.engines.iter().map(names).collect()),
+        };
+        (Arc::new(Progress::new(self.requests)), sending)
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_funnel_closes_to_the_token() {
-    close(&PLAIN, Run::from_environment()).await;
+    close(&PLAIN, Run::of(ENOUGH)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_funnel_closes_to_the_token_with_a_history() {
-    close(&REMEMBERING, Run::from_environment()).await;
+    close(&REMEMBERING, Run::of(ENOUGH)).await;
 }
 
 async fn close(setting: &'static Setting, run: Run) {
@@ -77,16 +92,7 @@ async fn close(setting: &'static Setting, run: Run) {
 
 /// All requests, all mishaps, and the acts on the stage at once.
 async fn live(world: &mut World, run: Run) -> Vec<Record> {
-    let progress = Arc::new(Progress::new(run.requests));
-    let names =
-        |engines: &Vec<SimEngine>| engines.iter().map(|engine| engine.address().to_string()).collect();
-    let sending = Sending {
-        setting: world.setting,
-        seed: run.seed,
-        users: USERS,
-        url: world.fleet.data(""),
-        workers: Arc::new(world.engines.iter().map(names).collect()),
-    };
+    let (progress, sending) = run.in_world(world);
     let (alpha, gamma) = (world.cast("alpha"), world.cast("gamma"));
     let homes = std::mem::take(world.of(gamma));
     let mut wild = std::mem::take(world.of(alpha));
@@ -127,7 +133,7 @@ async fn act(world: &World) {
 }
 
 /// The log's last lines are written a moment after the counters moved.
-async fn until_written(
+pub(crate) async fn until_written(
     setting: &'static Setting,
     records: Vec<Record>,
     log: &CapturedLog,
@@ -187,7 +193,7 @@ fn assert_engines(world: &World, books: &Books, scrape: &Exposition) {
 }
 
 /// What a client left is no work for an engine any more.
-async fn assert_engines_are_idle(world: &World) {
+pub(crate) async fn assert_engines_are_idle(world: &World) {
     let is_idle = |answer: &Answer| answer.json()["running"] == 0 && answer.json()["waiting"] == 0;
     for engine in world.engines.iter().flatten().chain(&world.actors) {
         world.fleet.client.until(&format!("{}/stats", engine.url()), is_idle).await;

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use kvroute_core::{BlockSize, ModelName, Tokens};
+use kvroute_core::{BlockSize, ModelName, Tokens, WorkerRole};
 use kvroute_router::config::{
     BusyThreshold, CountMode, IndexSource, PoolConfig, TokenizerSource, WorkerConfig,
 };
 use kvroute_select::PolicyOptions;
 use kvroute_server::ServeConfig;
-use kvroute_sim::{EventEndpoint as SimEvents, SimConfig, SimEngine};
+use kvroute_sim::{EventEndpoint as SimEvents, Flavour, SimConfig, SimEngine};
 use kvroute_testkit::{Client, Fleet, demo_tokenizer_folder, server_config};
 
 use super::scripted::Scripted;
@@ -38,6 +38,8 @@ pub(crate) struct Cast {
     pub(crate) share: u64,
     /// How its engines behave, in their order.
     pub(crate) manners: &'static [Manners],
+    /// What its engines do, in their order; empty where each of them does everything.
+    pub(crate) roles: &'static [WorkerRole],
     pub(crate) engine: fn() -> SimConfig,
     pub(crate) pool: fn(&mut PoolConfig),
     /// Whether its prompts are counted, and whether an index is asked.
@@ -71,10 +73,10 @@ pub(crate) struct World {
 
 use Manners::{Breaking, Calm, Wild};
 
-/// No history, and prompts computed by whoever answers them.
+/// No history, prompts computed by whoever answers them, and streams that break where they break.
 pub(crate) static PLAIN: Setting = Setting {
     casts: &CASTS,
-    pool: |_| {},
+    pool: |pool| pool.migrations = 0,
     remembers: false,
     reports: &REPORTS,
     reasons: &[
@@ -100,7 +102,10 @@ pub(crate) static PLAIN: Setting = Setting {
 /// The same with a history, too small for all that is computed.
 pub(crate) static REMEMBERING: Setting = Setting {
     casts: &CASTS,
-    pool: |pool| (pool.history.enabled, pool.history.bytes) = (true, 512 << 10),
+    pool: |pool| {
+        (pool.history.enabled, pool.history.bytes) = (true, 512 << 10);
+        pool.migrations = 0;
+    },
     remembers: true,
     reports: &REPORTS,
     reasons: &[
@@ -113,6 +118,15 @@ pub(crate) static REMEMBERING: Setting = Setting {
         PLACEMENT,
         DELIVERY,
     ],
+};
+
+/// Prompts computed by some engines and answered by others, and streams that go on elsewhere when they break.
+pub(crate) static IN_PARTS: Setting = Setting {
+    casts: &IN_PARTS_CASTS,
+    pool: |pool| (pool.history.enabled, pool.history.bytes) = (true, 512 << 10),
+    remembers: true,
+    reports: &["reported", "missing", "unfinished", "excluded"],
+    reasons: &[],
 };
 
 const REPORTS: [&str; 8] =
@@ -136,6 +150,7 @@ const CASTS: [Cast; 6] = [
         model: "alpha",
         share: 35,
         manners: &[Calm, Wild, Breaking, Wild],
+        roles: &[],
         engine: || SimConfig { kv_blocks: 240, decode_tps: 400, ..SimConfig::default() },
         pool: |pool| pool.queue.timeout = Duration::from_secs(2),
         counts: true,
@@ -145,6 +160,7 @@ const CASTS: [Cast; 6] = [
         model: "beta",
         share: 22,
         manners: &[Calm, Calm],
+        roles: &[],
         engine: || SimConfig {
             kv_blocks: 100_000,
             block_size: BlockSize::new(2).unwrap(),
@@ -162,6 +178,7 @@ const CASTS: [Cast; 6] = [
         model: "gamma",
         share: 12,
         manners: &[Wild, Wild],
+        roles: &[],
         engine: || SimConfig { kv_blocks: 400, decode_tps: 400, ..SimConfig::default() },
         pool: |pool| {
             (pool.policy, pool.observe) = ("sticky".to_owned(), true);
@@ -176,6 +193,7 @@ const CASTS: [Cast; 6] = [
         model: "delta",
         share: 13,
         manners: &[Calm, Calm],
+        roles: &[],
         engine: || SimConfig { prefill_tps: 40_000, ..without_events() },
         pool: |pool| {
             pool.policy = "least-loaded".to_owned();
@@ -189,6 +207,7 @@ const CASTS: [Cast; 6] = [
         model: "epsilon",
         share: 11,
         manners: &[Calm, Calm],
+        roles: &[],
         engine: || SimConfig { kv_blocks: 300, ..without_events() },
         pool: |pool| {
             pool.index.source = IndexSource::Remembered;
@@ -201,10 +220,59 @@ const CASTS: [Cast; 6] = [
         model: "zeta",
         share: 7,
         manners: &[Calm],
+        roles: &[],
         engine: without_events,
         pool: |pool| (pool.policy, pool.count) = ("least-loaded".to_owned(), CountMode::Off),
         counts: false,
         has_view: false,
+    },
+];
+
+use WorkerRole::{Aggregated, Decode, Prefill};
+
+const IN_PARTS_CASTS: [Cast; 4] = [
+    Cast {
+        model: "alpha",
+        share: 35,
+        manners: &[Wild, Calm, Wild, Calm],
+        roles: &[Prefill, Prefill, Decode, Decode],
+        engine: || SimConfig { kv_blocks: 240, decode_tps: 400, ..SimConfig::default() },
+        pool: |pool| {
+            pool.queue.timeout = Duration::from_secs(2);
+            pool.local_prefill = Tokens::new(16);
+        },
+        counts: true,
+        has_view: true,
+    },
+    Cast {
+        model: "beta",
+        share: 25,
+        manners: &[Calm, Calm, Calm, Calm],
+        roles: &[Prefill, Prefill, Decode, Decode],
+        engine: || SimConfig { flavour: Flavour::Sglang, kv_blocks: 2_000, ..SimConfig::default() },
+        pool: |_| {},
+        counts: true,
+        has_view: true,
+    },
+    Cast {
+        model: "gamma",
+        share: 10,
+        manners: &[Calm, Calm, Calm],
+        roles: &[Prefill, Decode, Aggregated],
+        engine: || SimConfig { kv_blocks: 400, ..SimConfig::default() },
+        pool: |pool| pool.local_prefill = Tokens::new(64),
+        counts: true,
+        has_view: true,
+    },
+    Cast {
+        model: "delta",
+        share: 30,
+        manners: &[Calm, Wild, Wild],
+        roles: &[],
+        engine: || SimConfig { kv_blocks: 240, decode_tps: 400, ..SimConfig::default() },
+        pool: |pool| pool.migrations = 2,
+        counts: true,
+        has_view: true,
     },
 ];
 
@@ -215,6 +283,15 @@ fn without_events() -> SimConfig {
     SimConfig { kv_events: SimEvents::None, ..SimConfig::default() }
 }
 
+// === impl Cast ===
+
+impl Cast {
+    /// What one of its engines does.
+    fn role(&self, number: usize) -> WorkerRole {
+        self.roles.get(number).copied().unwrap_or(WorkerRole::Aggregated)
+    }
+}
+
 // === impl World ===
 
 impl World {
@@ -223,6 +300,7 @@ impl World {
         let of_cast = |cast: &Cast| {
             let engine = |number: usize| SimConfig {
                 model: cast.model.to_owned(),
+                role: cast.role(number),
                 seed: seed ^ number as u64,
                 ..(cast.engine)()
             };
@@ -285,6 +363,8 @@ fn serve_config(setting: &Setting, urls: &[String], adapters: &[Scripted; 2], se
     let mut urls = urls.iter();
     for cast in setting.casts {
         let mut pool = pool_of(cast.model, urls.by_ref().take(cast.manners.len()));
+        let workers = pool.workers.iter_mut().enumerate();
+        workers.for_each(|(number, worker)| worker.role = cast.role(number));
         (cast.pool)(&mut pool);
         config.router.pools.push(pool);
     }

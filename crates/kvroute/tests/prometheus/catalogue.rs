@@ -12,7 +12,8 @@ use super::needs;
 const UNMOVED: [(&Row, &str); 0] = [];
 
 /// Counters that are not at zero when a router has just started, and why.
-const BUSY_FROM_THE_START: [(&Row, &str); 2] = [
+const BUSY_FROM_THE_START: [(&Row, &str); 3] = [
+    (rows::IDENTITY_CHECKS, "a worker that joins is asked for the ids of some prompts"),
     (rows::INDEX_REPLAYS, "a source asks for what was published before it joined"),
     (rows::HISTORY_SYNC_MESSAGES, "a replica says that it is there"),
 ];

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use super::database::Database;
-use super::world::{BUSY, Engine, KV, LARGE, MUTE, PLAIN, UNCOUNTED, World, body, prompt};
+use super::world::{BUSY, Engine, KV, LARGE, MUTE, PLAIN, SPLIT, UNCOUNTED, World, body, prompt};
 
 /// How often something is tried that depends on chance, and succeeds about every other time.
 const TRIES: u32 = 64;
@@ -23,6 +23,8 @@ pub(crate) async fn all(world: World, database: &Database) -> World {
     waiting(&world, database).await;
     endless_answers(&world, database).await;
     broken_connections(&world).await;
+    streams_that_go_on(&world).await;
+    prompts_that_are_not_handed_over(&world).await;
     let world = a_worker_that_dies(world).await;
     world.at_rest().await;
     world
@@ -136,6 +138,38 @@ async fn endless_answers(world: &World, database: &Database) {
 }
 
 /// An answer that breaks off, which nothing can mend, and one that never began, which another engine gives.
+/// A stream that breaks behind its first token, until one went on with the other engine.
+async fn streams_that_go_on(world: &World) {
+    let once = Faults { break_after_chunks: Some(1), broken_answers: Some(1), ..Faults::default() };
+    for number in 400..400 + TRIES {
+        faults(world, Engine::First, once.clone()).await;
+        world.complete(KV, &prompt(number, 64), true).await;
+        if world.sum(rows::MIGRATIONS, &[]).await > 0.0 {
+            break;
+        }
+    }
+    faults(world, Engine::First, Faults::default()).await;
+    until_moved(world, rows::MIGRATIONS, &[]).await;
+}
+
+/// One that cannot be, and one whose decode engine fails. And a text, for the tokenizer.
+async fn prompts_that_are_not_handed_over(world: &World) {
+    let (client, url) = (&world.fleet.client, world.fleet.data("/v1/completions"));
+    let mut twice = body(SPLIT, &prompt(500, 64), false);
+    twice["n"] = json!(2);
+    assert_eq!(client.post(&url, &twice).await.status, 200);
+    until_moved(world, rows::PREFILL_FALLBACKS, &[("reason", "unsupported")]).await;
+
+    faults(world, Engine::Decode, Faults { fail_decode: true, ..Faults::default() }).await;
+    client.post(&url, &body(SPLIT, &prompt(501, 64), false)).await;
+    until_moved(world, rows::STRANDED_PREFILL, &[]).await;
+    faults(world, Engine::Decode, Faults::default()).await;
+
+    let text = json!({"model": KV, "prompt": "once upon a time", "max_tokens": 2});
+    assert_eq!(client.post(&url, &text).await.status, 200);
+    until_moved(world, rows::TOKENIZER_CACHE, &[]).await;
+}
+
 async fn broken_connections(world: &World) {
     faults(world, Engine::Uncounted, Faults { break_after_chunks: Some(1), ..Faults::default() }).await;
     let (client, url) = (&world.fleet.client, world.fleet.data("/v1/completions"));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use kvroute_core::{BlockSize, Tokens};
+use kvroute_core::{BlockSize, Tokens, WorkerRole};
 use kvroute_metrics::{Row, rows};
 use kvroute_router::PoolConfig;
 use kvroute_router::config::{
@@ -28,6 +28,9 @@ pub(crate) const LARGE: &str = "large";
 /// One engine whose prompts are not counted.
 pub(crate) const UNCOUNTED: &str = "uncounted";
 
+/// One engine that computes prompts, and one that goes on from there.
+pub(crate) const SPLIT: &str = "split";
+
 /// One worker of which only the OpenAI interface is known.
 pub(crate) const PLAIN: &str = "plain";
 
@@ -39,6 +42,8 @@ pub(crate) enum Engine {
     Busy,
     Large,
     Uncounted,
+    Prefill,
+    Decode,
     Mute,
     /// The last one, so that it can be taken away.
     Mortal,
@@ -203,7 +208,9 @@ fn engines() -> Vec<SimConfig> {
         ..named(LARGE)
     };
     let slow = SimConfig { decode_tps: 20, ..named(UNCOUNTED) };
-    vec![paced.clone(), paced, named(BUSY), large, slow, mute.clone(), mute]
+    let of_role = |role| SimConfig { role, ..named(SPLIT) };
+    let (prefill, decode) = (of_role(WorkerRole::Prefill), of_role(WorkerRole::Decode));
+    vec![paced.clone(), paced, named(BUSY), large, slow, prefill, decode, mute.clone(), mute]
 }
 
 fn config(urls: &[String], plain: &str, prefix: &str) -> ServeConfig {
@@ -232,6 +239,10 @@ fn config(urls: &[String], plain: &str, prefix: &str) -> ServeConfig {
     uncounted.count = CountMode::Off;
     uncounted.engine_load = Some(Duration::from_millis(200));
     let plain = pool("kv", &[plain]);
-    config.router.pools = vec![cached, in_turn, busy, large, uncounted, plain];
+    let mut split = pool("kv", &[url(Engine::Prefill), url(Engine::Decode)]);
+    for (worker, role) in split.workers.iter_mut().zip([WorkerRole::Prefill, WorkerRole::Decode]) {
+        worker.role = role;
+    }
+    config.router.pools = vec![cached, in_turn, busy, large, uncounted, plain, split];
     config
 }

@@ -86,6 +86,18 @@ KVROUTE_ATTEMPTS_TOTAL: Final = "kvroute_attempts_total"
 """Attempts by how they ended, dispatched or not."""
 KVROUTE_RETRIES_TOTAL: Final = "kvroute_retries_total"
 """Attempts that follow a failed one of the same request, by what failed."""
+KVROUTE_MIGRATIONS_TOTAL: Final = "kvroute_migrations_total"
+"""Streams that went on with another worker behind their first token, by what ended the worker's part."""
+KVROUTE_PREFILL_FALLBACKS_TOTAL: Final = "kvroute_prefill_fallbacks_total"
+"""Requests whose prompt was not computed by a prefill worker, by why."""
+KVROUTE_STRANDED_PREFILL_TOKENS_TOTAL: Final = "kvroute_stranded_prefill_tokens_total"
+"""Prompt tokens that a prefill worker computed and no decode worker ever took."""
+KVROUTE_IDENTITY_STATE: Final = "kvroute_identity_state"
+"""Whether the router cuts prompts into the tokens of a worker's engine: 1 for the current state, 0 for the others."""
+KVROUTE_IDENTITY_CHECKS_TOTAL: Final = "kvroute_identity_checks_total"
+"""Comparisons of the router's tokens with an engine's, by their result."""
+KVROUTE_TOKENIZER_CACHE_TOKENS_TOTAL: Final = "kvroute_tokenizer_cache_tokens_total"
+"""Prompt tokens by whether the tokenizer's cache had them."""
 KVROUTE_REQUESTS_TOTAL: Final = "kvroute_requests_total"
 """Client requests by how they ended; model is unknown where none was recognised."""
 DYNAMO_COMPONENT_ROUTER_TIME_TO_FIRST_TOKEN_SECONDS: Final = "dynamo_component_router_time_to_first_token_seconds"
@@ -477,6 +489,48 @@ FAMILIES: Final[tuple[Family, ...]] = (
         labels=("model", "reason",),
         unit="attempts",
         help="Attempts that follow a failed one of the same request, by what failed",
+    ),
+    Family(
+        name=KVROUTE_MIGRATIONS_TOTAL,
+        type="counter",
+        labels=("model", "reason",),
+        unit="streams",
+        help="Streams that went on with another worker behind their first token, by what ended the worker's part",
+    ),
+    Family(
+        name=KVROUTE_PREFILL_FALLBACKS_TOTAL,
+        type="counter",
+        labels=("model", "reason",),
+        unit="requests",
+        help="Requests whose prompt was not computed by a prefill worker, by why",
+    ),
+    Family(
+        name=KVROUTE_STRANDED_PREFILL_TOKENS_TOTAL,
+        type="counter",
+        labels=("model",),
+        unit="tokens",
+        help="Prompt tokens that a prefill worker computed and no decode worker ever took",
+    ),
+    Family(
+        name=KVROUTE_IDENTITY_STATE,
+        type="gauge",
+        labels=("model", "worker_id", "state",),
+        unit="1 for the current state",
+        help="Whether the router cuts prompts into the tokens of a worker's engine: 1 for the current state, 0 for the others",
+    ),
+    Family(
+        name=KVROUTE_IDENTITY_CHECKS_TOTAL,
+        type="counter",
+        labels=("model", "result",),
+        unit="checks",
+        help="Comparisons of the router's tokens with an engine's, by their result",
+    ),
+    Family(
+        name=KVROUTE_TOKENIZER_CACHE_TOKENS_TOTAL,
+        type="counter",
+        labels=("model", "result",),
+        unit="tokens",
+        help="Prompt tokens by whether the tokenizer's cache had them",
     ),
     Family(
         name=KVROUTE_REQUESTS_TOTAL,

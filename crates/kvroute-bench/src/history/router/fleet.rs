@@ -121,6 +121,7 @@ fn config(fleet: &Fleet, has_history: bool) -> ServeConfig {
     ServeConfig {
         listen: free_port,
         admin_listen: free_port,
+        api_keys: None,
         trusted: Vec::new(),
         max_body: 1 << 20,
         drain: Duration::from_secs(5),

@@ -43,6 +43,7 @@ pub(super) async fn poll(
         pause: BUSY_PAUSE,
         last_error: String::new(),
         has_told_ranks: false,
+        has_asked: false,
     };
     loop {
         if let Err(unheard) = poller.poll_once().await {
@@ -61,13 +62,17 @@ struct Poller {
     pause: Duration,
     last_error: String,
     has_told_ranks: bool,
+    has_asked: bool,
 }
 
 // === impl Poller ===
 
 impl Poller {
     async fn poll_once(&mut self) -> Result<(), Unheard> {
-        self.reporter.tell_status(self.source.status(self.started.elapsed())).await?;
+        // Before the first question there is nothing to tell: that nobody has answered yet is no trouble.
+        if std::mem::replace(&mut self.has_asked, true) {
+            self.reporter.tell_status(self.source.status(self.started.elapsed())).await?;
+        }
         let mut actions = Vec::new();
         match self.ask(&mut actions).await {
             Ok(has_events) => {

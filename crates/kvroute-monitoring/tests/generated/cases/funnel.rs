@@ -46,13 +46,13 @@ fn reports() -> Vec<Case> {
             .fires("40m", &MODEL, "20%"),
         given("KvrouteReportsInvalid", "a fifth is too much", "impossible", "0+80x60", "0+20x60")
             .fires("40m", &MODEL, "20%"),
-        given("KvrouteIdentityMismatch", "a fifth counts otherwise", "mismatched", "0+80x60", "0+20x60")
+        given("KvrouteReportsMismatched", "a fifth counts otherwise", "mismatched", "0+80x60", "0+20x60")
             .fires("40m", &MODEL, "20%"),
     ];
     let quiet = [
         ("KvrouteReportsMissing", "missing"),
         ("KvrouteReportsInvalid", "invalid"),
-        ("KvrouteIdentityMismatch", "mismatched"),
+        ("KvrouteReportsMismatched", "mismatched"),
     ];
     for (alert, outcome) in quiet {
         let silent = |title, good, bad| given(alert, title, outcome, good, bad).stays_silent(&AROUND);

@@ -5,8 +5,25 @@ use crate::rule_tests::{Case, case};
 const RANK: [(&str, &str); 3] = [("instance", "r"), ("worker_id", "w1"), ("dp_rank", "0")];
 
 pub(crate) fn cases() -> Vec<Case> {
-    let parts = [states(), incidents(), lag(), budget()];
+    let parts = [identity(), states(), incidents(), lag(), budget()];
     parts.into_iter().flatten().collect()
+}
+
+fn identity() -> Vec<Case> {
+    let labels = |state| [("instance", "r"), ("model", "m"), ("worker_id", "w1"), ("state", state)];
+    let given = |title, state, values| {
+        case("KvrouteIdentityMismatch", title).given(rows::IDENTITY_STATE, &labels(state), values)
+    };
+    vec![
+        given("the engine has another template", "mismatch", "0 1+0x30").fires(
+            "5m",
+            &labels("mismatch"),
+            "1",
+        ),
+        given("the pool's folder is corrected", "mismatch", "0 1 0+0x30").stays_silent(&["1m", "2m", "5m"]),
+        given("they agree", "mismatch", "0+0x30").stays_silent(&["30m"]),
+        given("nobody has compared them", "unproven", "1+0x30").stays_silent(&["30m"]),
+    ]
 }
 
 fn states() -> Vec<Case> {

@@ -1,11 +1,11 @@
-use kvroute_metrics::rows;
+use kvroute_metrics::{Row, rows};
 
 use crate::rule_tests::{Case, case};
 
 const MODEL: [(&str, &str); 1] = [("model", "m")];
 
 pub(crate) fn cases() -> Vec<Case> {
-    let parts = [failing(), retrying(), workers(), queue()];
+    let parts = [failing(), retrying(), migrating(), without_prefill(), workers(), queue()];
     parts.into_iter().flatten().collect()
 }
 
@@ -44,6 +44,49 @@ fn retrying() -> Vec<Case> {
             .stays_silent(&["12m", "20m", "25m", "30m", "45m"]),
         given("no traffic", "0+0x60", "0+0x60").stays_silent(&["40m"]),
         given("little traffic", "0+1x60", "0+1x60").stays_silent(&["40m"]),
+    ]
+}
+
+/// Requests that completed, and something that happened to some of them.
+fn beside_requests(
+    alert: &'static str,
+    row: &'static Row,
+    reason: &'static str,
+) -> impl Fn(&'static str, &'static str, &'static str) -> Case {
+    move |title, requests, incidents| {
+        let completed = [("model", "m"), ("endpoint", "/v1/completions"), ("outcome", "completed")];
+        case(alert, title).given(rows::REQUESTS, &completed, requests).given(
+            row,
+            &[("model", "m"), ("reason", reason)],
+            incidents,
+        )
+    }
+}
+
+fn migrating() -> Vec<Case> {
+    let given = beside_requests("KvrouteMigrating", rows::MIGRATIONS, "broken");
+    vec![
+        given("one in ten streams breaks off", "0+100x60", "0+10x60").fires("40m", &MODEL, "10%"),
+        given("one in a hundred does", "0+100x60", "0+1x60").stays_silent(&["40m"]),
+        given("a worker dies", "0+100x60", "0+0x9 0 100 200+0x50")
+            .stays_silent(&["12m", "20m", "25m", "45m"]),
+        given("no traffic", "0+0x60", "0+0x60").stays_silent(&["40m"]),
+        given("little traffic", "0+1x60", "0+1x60").stays_silent(&["40m"]),
+    ]
+}
+
+fn without_prefill() -> Vec<Case> {
+    let because = |reason| beside_requests("KvroutePrefillFallback", rows::PREFILL_FALLBACKS, reason);
+    vec![
+        because("failed")("one in ten does without", "0+100x60", "0+10x60").fires("40m", &MODEL, "10%"),
+        because("no_worker")("all do without", "0+100x60", "0+100x60").fires("40m", &MODEL, "100%"),
+        because("cached")("all are cached where they are decoded", "0+100x60", "0+100x60")
+            .stays_silent(&["40m"]),
+        because("unsupported")("nobody asks for what can be handed over", "0+100x60", "0+100x60")
+            .stays_silent(&["40m"]),
+        because("unhealthy")("a prefill worker restarts", "0+100x60", "0+0x9 0 50 100+0x50")
+            .stays_silent(&["11m", "18m", "30m"]),
+        because("failed")("little traffic", "0+1x60", "0+1x60").stays_silent(&["40m"]),
     ]
 }
 

@@ -2,8 +2,13 @@
 
 use super::*;
 
-const ASK: UpstreamEdits<'_> =
-    UpstreamEdits { inject_usage: false, keep_continuous: false, return_token_ids: true, model: None };
+const ASK: UpstreamEdits<'_> = UpstreamEdits {
+    inject_usage: false,
+    keep_continuous: false,
+    return_token_ids: true,
+    model: None,
+    members: &[],
+};
 
 fn asked(body: &str) -> String {
     let sent = chat(body).unwrap().upstream_body(ASK);

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use kvroute_core::{BlockSize, DpRank, RankSlot, WorkerRank};
+use kvroute_core::{BlockSize, DpRank, RankSlot, WorkerRank, WorkerRole};
 use kvroute_engine::EngineKind;
 use kvroute_metrics::{Metrics, MetricsOptions, WorkerState, WorkerType};
 use parking_lot::Mutex;
@@ -138,6 +138,8 @@ fn rank_of(worker: &Arc<Worker>, dp_rank: u32, engine: EngineKind, metrics: &Met
         name,
         worker: Arc::clone(worker),
         engine,
+        role: WorkerRole::Aggregated,
+        bootstrap_port: 0,
         ranks_of_worker: 2,
         block_size: BlockSize::DEFAULT,
         source: None,

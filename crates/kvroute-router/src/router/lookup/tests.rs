@@ -1,13 +1,13 @@
 use std::time::Duration;
 
-use kvroute_core::{BlockSize, DpRank, ModelName, RankSlot, WorkerRank};
+use kvroute_core::{BlockSize, DpRank, ModelName, RankSlot, WorkerRank, WorkerRole};
 use kvroute_engine::EngineKind;
 use kvroute_metrics::{Metrics, MetricsOptions, WorkerState, WorkerType};
 
 use super::*;
 use crate::config::{ClusterConfig, PoolConfig, RouterConfig, WorkerConfig};
+use crate::fleet::Fleet;
 use crate::plan::RouterPlan;
-use crate::pool::Fleet;
 use crate::rank::{Rank, RankParams};
 use crate::router::Router;
 
@@ -33,6 +33,8 @@ fn joins(router: &Router, worker: usize, adapters: &[&str]) {
         slot: RankSlot::new(0),
         worker: Arc::clone(worker),
         engine: EngineKind::Vllm,
+        role: WorkerRole::Aggregated,
+        bootstrap_port: 0,
         ranks_of_worker: 1,
         block_size: BlockSize::DEFAULT,
         metrics: shared.metrics.rank(&name, WorkerType::Decode),

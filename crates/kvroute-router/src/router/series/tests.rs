@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kvroute_core::Tokens;
+use kvroute_core::{Phase, Tokens};
 use kvroute_engine::probe;
 use kvroute_funnel::{AttemptLedger, Close, Count, Opening, ReportExpectation};
 use kvroute_zmtp::Endpoint;

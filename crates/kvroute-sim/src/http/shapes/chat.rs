@@ -2,9 +2,10 @@
 
 use kvroute_core::TokenId;
 use serde::Serialize;
+use serde_json::Value;
 
-use super::FINISH_REASON;
 use super::usage::{PrivateData, StreamUsage, WholeUsage};
+use super::{FINISH_REASON, TOOL_FINISH_REASON};
 
 /// A whole response.
 #[derive(Debug, Serialize)]
@@ -20,7 +21,7 @@ pub(in crate::http) struct ChatResponse<'a> {
     pub(in crate::http) prompt_logprobs: (),
     pub(in crate::http) prompt_token_ids: Option<&'a [TokenId]>,
     pub(in crate::http) prompt_text: (),
-    pub(in crate::http) kv_transfer_params: (),
+    pub(in crate::http) kv_transfer_params: Option<&'a Value>,
     pub(in crate::http) ec_transfer_params: (),
     pub(in crate::http) metrics: (),
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,11 +43,13 @@ pub(in crate::http) struct ChatChoice<'a> {
 #[derive(Debug, Serialize)]
 struct Message<'a> {
     role: &'static str,
-    content: &'a str,
+    content: Option<&'a str>,
     refusal: (),
     annotations: (),
     audio: (),
     function_call: (),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<Value>,
     reasoning: (),
 }
 
@@ -89,6 +92,8 @@ struct Delta<'a> {
     role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<Value>,
 }
 
 // === impl ChatChoice ===
@@ -103,11 +108,12 @@ impl<'a> ChatChoice<'a> {
             index,
             message: Message {
                 role: "assistant",
-                content,
+                content: Some(content),
                 refusal: (),
                 annotations: (),
                 audio: (),
                 function_call: (),
+                tool_calls: None,
                 reasoning: (),
             },
             logprobs: (),
@@ -116,6 +122,13 @@ impl<'a> ChatChoice<'a> {
             token_ids,
             routed_experts: (),
         }
+    }
+
+    /// The same answer as a call of a tool.
+    pub(in crate::http) fn calling(mut self, tool_calls: Value) -> Self {
+        (self.message.content, self.message.tool_calls) = (None, Some(tool_calls));
+        self.finish_reason = TOOL_FINISH_REASON;
+        self
     }
 }
 
@@ -140,7 +153,7 @@ impl<'a> ChatChunk<'a> {
 
     /// The first chunk of a choice: whose turn it is, and the prompt's ids when asked for.
     pub(in crate::http) fn role(mut self, index: usize, prompt: Option<&'a [TokenId]>) -> Self {
-        let delta = Delta { role: Some("assistant"), content: Some("") };
+        let delta = Delta { role: Some("assistant"), content: Some(""), tool_calls: None };
         self.choices = vec![ChunkChoice {
             index,
             delta,
@@ -163,9 +176,28 @@ impl<'a> ChatChunk<'a> {
     ) -> Self {
         self.choices = vec![ChunkChoice {
             index,
-            delta: Delta { role: None, content },
+            delta: Delta { role: None, content, tool_calls: None },
             logprobs: (),
             finish_reason: is_last.then_some(FINISH_REASON),
+            stop_reason: is_last.then_some(()),
+            token_ids: Some(token_ids),
+        }];
+        self
+    }
+
+    /// A part of a call of a tool; the last one tells why it is the last.
+    pub(in crate::http) fn call(
+        mut self,
+        index: usize,
+        tool_calls: Value,
+        is_last: bool,
+        token_ids: Option<&'a [TokenId]>,
+    ) -> Self {
+        self.choices = vec![ChunkChoice {
+            index,
+            delta: Delta { role: None, content: None, tool_calls: Some(tool_calls) },
+            logprobs: (),
+            finish_reason: is_last.then_some(TOOL_FINISH_REASON),
             stop_reason: is_last.then_some(()),
             token_ids: Some(token_ids),
         }];

@@ -2,6 +2,7 @@
 
 use kvroute_core::TokenId;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::FINISH_REASON;
 use super::usage::{PrivateData, StreamUsage, WholeUsage};
@@ -17,7 +18,7 @@ pub(in crate::http) struct CompletionResponse<'a> {
     pub(in crate::http) service_tier: (),
     pub(in crate::http) system_fingerprint: &'static str,
     pub(in crate::http) usage: WholeUsage,
-    pub(in crate::http) kv_transfer_params: (),
+    pub(in crate::http) kv_transfer_params: Option<&'a Value>,
     pub(in crate::http) ec_transfer_params: (),
     pub(in crate::http) metrics: (),
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -8,15 +8,29 @@ use crate::faults::Faults;
 /// The start of a chunk, with bytes that are no UTF-8.
 const GARBAGE: &[u8] = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"con\xff\xfe\n\n";
 
+/// What ends an event.
+const END: &[u8] = b"\n\n";
+
 /// Events that leave with the next write.
 #[derive(Debug)]
 pub(super) struct EventBuffer {
     bytes: BytesMut,
     chunks: u32,
     garbage_after: Option<u32>,
-    break_after: Option<u32>,
+    cuts: [(Option<u32>, Cut); 3],
     truncated_usage: bool,
-    is_broken: bool,
+    cut: Option<Cut>,
+}
+
+/// How a stream is cut short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// The connection breaks.
+    Break,
+    /// Nothing more comes.
+    Stall,
+    /// It ends as if it were complete.
+    End,
 }
 
 // === impl EventBuffer ===
@@ -27,9 +41,13 @@ impl EventBuffer {
             bytes: BytesMut::new(),
             chunks: 0,
             garbage_after: faults.garbage_after_chunks,
-            break_after: faults.break_after_chunks,
+            cuts: [
+                (faults.break_after_chunks, Cut::Break),
+                (faults.stall_after_chunks, Cut::Stall),
+                (faults.end_after_chunks, Cut::End),
+            ],
             truncated_usage: faults.truncated_usage,
-            is_broken: false,
+            cut: None,
         };
         buffer.apply_faults();
         buffer
@@ -38,6 +56,16 @@ impl EventBuffer {
     /// Adds a chunk.
     pub(super) fn chunk(&mut self, chunk: &impl Serialize) {
         self.json("", chunk, false);
+    }
+
+    /// Adds a chunk, perhaps with a blank at the end of its line.
+    pub(super) fn padded_chunk(&mut self, chunk: &impl Serialize, is_padded: bool) {
+        self.chunk(chunk);
+        if is_padded && self.cut.is_none() {
+            self.bytes.truncate(self.bytes.len() - END.len());
+            self.bytes.put_u8(b' ');
+            self.bytes.put_slice(END);
+        }
     }
 
     /// Adds the usage chunk.
@@ -57,14 +85,14 @@ impl EventBuffer {
 
     /// Adds the end mark.
     pub(super) fn done(&mut self) {
-        if !self.is_broken {
+        if self.cut.is_none() {
             self.bytes.put_slice(b"data: [DONE]\n\n");
         }
     }
 
-    /// Whether the connection is to be cut behind what was written.
-    pub(super) const fn is_broken(&self) -> bool {
-        self.is_broken
+    /// Whether the stream is cut short behind what was written, and how.
+    pub(super) const fn cut(&self) -> Option<Cut> {
+        self.cut
     }
 
     /// Takes what was written.
@@ -73,7 +101,7 @@ impl EventBuffer {
     }
 
     fn json(&mut self, name: &'static str, chunk: &impl Serialize, truncated: bool) {
-        if self.is_broken {
+        if self.cut.is_some() {
             return;
         }
         if !name.is_empty() {
@@ -89,7 +117,7 @@ impl EventBuffer {
         if truncated {
             self.bytes.truncate(start + (self.bytes.len() - start) / 2);
         }
-        self.bytes.put_slice(b"\n\n");
+        self.bytes.put_slice(END);
         self.chunks += 1;
         self.apply_faults();
     }
@@ -98,6 +126,7 @@ impl EventBuffer {
         if self.garbage_after == Some(self.chunks) {
             self.bytes.put_slice(GARBAGE);
         }
-        self.is_broken = self.break_after == Some(self.chunks);
+        let due = self.cuts.iter().find(|(after, _)| *after == Some(self.chunks));
+        self.cut = due.map(|(_, cut)| *cut);
     }
 }

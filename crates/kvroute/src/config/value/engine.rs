@@ -1,29 +1,21 @@
 //! What is said about an engine beside its address: its role and its event sockets.
 
+use kvroute_core::WorkerRole;
 use kvroute_router::config::EventEndpoint;
 use kvroute_zmtp::Endpoint;
 
 use super::{SettingType, expected};
 
-/// What a worker does. One value in this version; the key stands so that files stay valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Role;
-
 /// Where lost KV events are asked for: always connected to, as it is the engine that answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReplayEndpoint(pub(crate) EventEndpoint);
 
-impl SettingType for Role {
-    const EXPECTED: &'static str = "\"aggregated\"";
+impl SettingType for WorkerRole {
+    const EXPECTED: &'static str = "\"aggregated\", \"prefill\" or \"decode\"";
 
     fn read(value: &toml::Value) -> Result<Self, String> {
-        match value.as_str() {
-            Some("aggregated") => Ok(Self),
-            Some("prefill" | "decode") => {
-                Err("\"aggregated\"; disaggregated workers are not available in this version".to_owned())
-            }
-            _ => Err(expected::<Self>()),
-        }
+        let named = |role: &Self| value.as_str() == Some(role.as_str());
+        Self::ALL.into_iter().find(named).ok_or_else(expected::<Self>)
     }
 }
 

@@ -1,8 +1,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use kvroute_core::{BlockSize, Tokens};
-use kvroute_router::config::{BusyThreshold, EventEndpoint};
+use kvroute_core::{BlockSize, Tokens, WorkerRole};
+use kvroute_router::config::{BusyThreshold, EventEndpoint, OnMismatch, OnNoPrefill};
 use kvroute_select::QueueOrder;
 use kvroute_zmtp::Endpoint;
 use proptest::prelude::*;
@@ -203,10 +203,20 @@ fn replay_is_never_bound() {
 }
 
 #[test]
-fn roles_of_later_versions_are_named_as_such() {
-    assert!(read::<Role>("aggregated").is_ok());
-    assert!(read::<Role>("prefill").unwrap_err().contains("not available in this version"));
-    assert_eq!(read::<Role>("boss").unwrap_err(), "\"aggregated\"");
+fn roles_are_words() {
+    assert_eq!(read("prefill"), Ok(WorkerRole::Prefill));
+    assert_eq!(read::<WorkerRole>("boss").unwrap_err(), "\"aggregated\", \"prefill\" or \"decode\"");
+    assert_eq!((read("strict"), read("load")), (Ok(OnNoPrefill::Strict), Ok(OnMismatch::Load)));
+    assert!(read::<OnNoPrefill>("load").is_err() && read::<OnMismatch>("strict").is_err());
+}
+
+#[test]
+fn migrations_and_local_prefills_are_bounded_counts() {
+    let number = |number: i64| toml::Value::Integer(number);
+    assert_eq!(Migrations::read(&number(0)), Ok(Migrations(0)));
+    assert!(Migrations::read(&number(17)).is_err() && Migrations::read(&number(-1)).is_err());
+    assert_eq!(LocalPrefill::read(&number(256)), Ok(LocalPrefill(Tokens::new(256))));
+    assert!(LocalPrefill::read(&number(-1)).is_err());
 }
 
 #[test]

@@ -1,0 +1,214 @@
+//! Both at once: the two workers get the request at the same time and find each other by themselves.
+//!
+//! SGLang works so: the decode worker waits for the prefill worker at the latter's bootstrap address, in a room that the
+//! router makes up. Each of them would wait long for a partner that failed, so the first failure calls the other one off.
+//! The answer is handed to the client once both have answered; no token of it can come before the prompt is computed.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use kvroute_core::Phase;
+use kvroute_engine::AbortCall;
+use kvroute_metrics::RequestRecorder;
+
+use super::bodies::{Meeting, meeting_decode, meeting_prefill};
+use super::serial::{FAULT, Prefilled, read, useless};
+use super::{Answered, Tried};
+use crate::attempt::Attempt;
+use crate::dispatch::{Answer, Failed, Failure, Injected, Limits, Sent, ask, explanation};
+use crate::placing::Opened;
+use crate::pool::Pool;
+use crate::rank::Rank;
+use crate::retries::{Trials, Unsent, Why};
+use crate::route::{Leg, Route};
+
+type Asking = Result<(Answer, Injected), Failure>;
+
+/// How the two questions ended: with both answers, or with what made the other one useless.
+enum Both {
+    Answered(Answer, (Answer, Injected)),
+    /// The prefill worker's answer is no success.
+    PrefillRefused(Answer, Injected),
+    PrefillFailed(Failure),
+    /// The decode worker's answer is no success; the prefill may still run.
+    DecodeRefused(Answer, Injected),
+    DecodeFailed(Failure),
+}
+
+/// Tells a worker to give up a request that was called off, in case it does not notice that its connection ended.
+struct CallOff {
+    pool: Arc<Pool>,
+    rank: Arc<Rank>,
+    call: Option<AbortCall>,
+    id: String,
+}
+
+// === impl Pool ===
+
+impl Pool {
+    /// Finds a worker that takes over what the attempt's worker computes, and asks both.
+    pub(super) async fn ask_both(
+        self: &Arc<Self>,
+        route: &Route,
+        mut prefill: Attempt,
+        decodes: &Trials,
+    ) -> Tried {
+        let (engine, lesson) = (prefill.rank().engine, prefill.lesson());
+        let recorder = prefill.lend_recorder();
+        let mut leg = Leg { engine: Some(engine), lesson, ..Leg::of(Phase::Decode) };
+        let decision = match self.place(route, &leg, decodes).await {
+            Ok(decision) => decision,
+            Err(unplaced) => {
+                prefill.give_up();
+                return Tried::DecodeUnsent(Unsent { why: Why::Unplaced(unplaced), recorder });
+            }
+        };
+        let opened = Opened::of(route, recorder, leg.lesson.take());
+        let decode = self.open(decision, &route.asked(&leg, decodes.tried()), opened);
+        self.bring_together(route, prefill, decode, leg).await
+    }
+
+    async fn bring_together(
+        self: &Arc<Self>,
+        route: &Route,
+        mut prefill: Attempt,
+        mut decode: Attempt,
+        mut decode_leg: Leg,
+    ) -> Tried {
+        let rank = Arc::clone(prefill.rank());
+        let meeting = Meeting::at(&rank);
+        let id = format!("{}-prefill", route.name());
+        let prefill_leg = Leg { members: meeting_prefill(&meeting, &id), ..Leg::of(Phase::Prefill) };
+        decode_leg.members = meeting_decode(&meeting);
+        let call_off =
+            CallOff { pool: Arc::clone(self), call: rank.engine.aborts(), rank: Arc::clone(&rank), id };
+        let limits = (Limits::start(&prefill), Limits::start(&decode));
+        let both = first_failure(
+            ask(&mut prefill, route, &prefill_leg, &limits.0),
+            ask(&mut decode, route, &decode_leg, &limits.1),
+        )
+        .await;
+        let sent = |attempt, (answer, injected), limits| Sent { attempt, answer, injected, limits };
+        match both {
+            Both::Answered(first, second) => {
+                call_off.in_vain();
+                match read(&mut prefill, first) {
+                    Prefilled::Computed(_, cached) => {
+                        let explanation = explanation(&prefill, route);
+                        prefill.hand_on();
+                        let answered = Answered::by(sent(decode, second, limits.1), route);
+                        Tried::Answered(Box::new(answered.after(explanation, cached)))
+                    }
+                    Prefilled::Refused(..) => Tried::PrefillFailed(failed(
+                        useless(prefill, "its answer is a refusal".to_owned()),
+                        decode.give_up(),
+                    )),
+                    Prefilled::Useless(cause) => {
+                        Tried::PrefillFailed(failed(useless(prefill, cause), decode.give_up()))
+                    }
+                }
+            }
+            Both::PrefillRefused(answer, injected) => {
+                call_off.in_vain();
+                match read(&mut prefill, answer) {
+                    Prefilled::Refused(head, body) => {
+                        prefill.borrow_recorder(decode.give_up());
+                        let answer = (Answer::Whole(head, body), injected);
+                        Tried::Answered(Box::new(Answered::by(sent(prefill, answer, limits.0), route)))
+                    }
+                    Prefilled::Useless(cause) => {
+                        Tried::PrefillFailed(failed(useless(prefill, cause), decode.give_up()))
+                    }
+                    Prefilled::Computed(..) => Tried::PrefillFailed(failed(
+                        useless(prefill, "its status and its answer contradict each other".to_owned()),
+                        decode.give_up(),
+                    )),
+                }
+            }
+            Both::PrefillFailed(failure) => {
+                call_off.in_vain();
+                Tried::PrefillFailed(failed(failure.end(prefill), decode.give_up()))
+            }
+            Both::DecodeRefused(answer, _) if answer.is_fault() => {
+                prefill.give_up();
+                Tried::DecodeFailed(useless(decode, FAULT.to_owned()))
+            }
+            Both::DecodeRefused(answer, injected) => {
+                prefill.give_up();
+                let answered = Answered::by(sent(decode, (answer, injected), limits.1), route);
+                Tried::Answered(Box::new(answered))
+            }
+            Both::DecodeFailed(failure) => {
+                prefill.give_up();
+                Tried::DecodeFailed(failure.end(decode))
+            }
+        }
+    }
+}
+
+fn failed(failed: Failed, recorder: Option<RequestRecorder>) -> Failed {
+    Failed { recorder, ..failed }
+}
+
+/// Waits for both answers, or for the first one that makes the other one useless.
+async fn first_failure(prefill: impl Future<Output = Asking>, decode: impl Future<Output = Asking>) -> Both {
+    let (mut prefill, mut decode) = (pin!(prefill), pin!(decode));
+    let (mut computed, mut answered) = (None, None);
+    loop {
+        tokio::select! {
+            asked = &mut prefill, if computed.is_none() => match asked {
+                Ok((answer, _)) if answer.is_success() => computed = Some(answer),
+                Ok((answer, injected)) => return Both::PrefillRefused(answer, injected),
+                Err(failure) => return Both::PrefillFailed(failure),
+            },
+            asked = &mut decode, if answered.is_none() => match asked {
+                Ok((answer, injected)) if answer.is_success() => answered = Some((answer, injected)),
+                Ok((answer, injected)) => return Both::DecodeRefused(answer, injected),
+                Err(failure) => return Both::DecodeFailed(failure),
+            },
+        }
+        match (computed, answered) {
+            (Some(first), Some(second)) => return Both::Answered(first, second),
+            unfinished => (computed, answered) = unfinished,
+        }
+    }
+}
+
+// === impl Meeting ===
+
+impl<'a> Meeting<'a> {
+    /// Where a prefill worker is met. Of several ranks the room's number says which, as far as the workers go by it.
+    fn at(rank: &'a Rank) -> Self {
+        let ranks = u64::from(rank.ranks_of_worker.max(1));
+        let number = rank.name.dp_rank.get();
+        let room = (rand::random::<u64>() >> 1) / ranks * ranks;
+        let room = if room == 0 { ranks } else { room } + u64::from(number);
+        Self {
+            host: rank.worker.config().host(),
+            port: rank.bootstrap_port,
+            room,
+            dp_rank: (ranks > 1).then_some(number),
+        }
+    }
+}
+
+// === impl CallOff ===
+
+impl CallOff {
+    /// There is nothing to call off any more.
+    fn in_vain(mut self) {
+        self.call = None;
+    }
+}
+
+impl Drop for CallOff {
+    fn drop(&mut self) {
+        let Some(call) = self.call else { return };
+        let (pool, rank, id) = (Arc::clone(&self.pool), Arc::clone(&self.rank), std::mem::take(&mut self.id));
+        self.pool.streams().tasks.spawn(async move {
+            if let Err(error) = call.send(pool.client(), &rank.worker.config().url, &id).await {
+                tracing::debug!(worker = %rank.name, %error, "prefill could not be called off");
+            }
+        });
+    }
+}
