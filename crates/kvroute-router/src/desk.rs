@@ -50,6 +50,8 @@ pub(crate) struct Inquiry<'a> {
     pub(crate) phase: Phase,
     /// The kind of engine that the prompt's KV comes from; `None` where it comes from nobody.
     pub(crate) engine: Option<EngineKind>,
+    /// Kinds of engines that a decode worker takes KV over from; empty where that is no matter, or nobody does.
+    pub(crate) takers: &'a [EngineKind],
     /// The pool's ranks of this moment that take this phase.
     pub(crate) ranks: &'a [Arc<Rank>],
     /// Whether the pool has others beside them.
@@ -324,7 +326,8 @@ impl<'a> Inquiry<'a> {
         if self.adapter.is_some_and(|adapter| !rank.serves_adapter(adapter)) {
             return Some(Exclusion::Adapter);
         }
-        if self.engine.is_some_and(|engine| engine != rank.engine) {
+        let has_no_taker = !self.takers.is_empty() && !self.takers.contains(&rank.engine);
+        if has_no_taker || self.engine.is_some_and(|engine| engine != rank.engine) {
             return Some(Exclusion::Filtered);
         }
         self.tried.contains(&rank.name.worker).then_some(Exclusion::AlreadyTried)

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kvroute_core::{BlockSize, Phase, RankSlot, WorkerRole};
+use kvroute_engine::EngineKind;
 
 use crate::rank::Rank;
 
@@ -47,6 +48,15 @@ impl Fleet {
         let meant = |phase| self.of_phase(phase).ranks.iter().filter(|rank| is_meant(rank));
         meant(Phase::Prefill)
             .any(|prefill| meant(Phase::Decode).any(|decode| decode.engine == prefill.engine))
+    }
+
+    /// The kinds of engines whose KV a decode worker takes over now.
+    pub(crate) fn takers(&self) -> Vec<EngineKind> {
+        let decodes = self.of_phase(Phase::Decode).ranks.iter().filter(|rank| rank.worker.takes_requests());
+        let mut kinds: Vec<_> = decodes.map(|rank| rank.engine).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
     }
 
     /// Whether its ranks have different roles, so that not every one takes every attempt.

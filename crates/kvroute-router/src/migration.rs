@@ -82,7 +82,8 @@ impl Migration {
     pub(crate) fn refusal(&self, delivered: &Delivered) -> Option<String> {
         let most = self.pool.config().migrations;
         if self.broken.len() >= most as usize {
-            return Some(format!("it was continued {most} times, as often as pool.migrations lets it"));
+            let often = if most == 1 { "once".to_owned() } else { format!("{most} times") };
+            return Some(format!("it was continued {often}, as often as pool.migrations lets it"));
         }
         delivered.obstacle().filter(|_| !delivered.is_blank()).map(|obstacle| obstacle.to_string())
     }

@@ -205,6 +205,7 @@ impl Pool {
         then: impl FnOnce(&Inquiry<'_>) -> T,
     ) -> (HashedPrompts, T) {
         let request = asked.request;
+        let takers = if asked.phase == Phase::Prefill { fleet.takers() } else { Vec::new() };
         let (has_others, fleet) = (fleet.is_divided(), fleet.of_phase(asked.phase));
         let adapter = self.adapter_of(request);
         let weights = asked.hints.overrides.apply(self.config().weights);
@@ -214,6 +215,7 @@ impl Pool {
         let inquiry = Inquiry {
             phase: asked.phase,
             engine: asked.engine,
+            takers: &takers,
             ranks: &fleet.ranks,
             has_others,
             cached: None,

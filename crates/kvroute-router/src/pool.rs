@@ -201,6 +201,16 @@ impl Pool {
         self.hands_over() && fleet.has_pair(is_ready) || !is_strict && by_one()
     }
 
+    /// The phase that no worker takes now, of a pool that serves nobody.
+    pub(crate) fn lacking_phase(&self) -> Phase {
+        let fleet = self.fleet();
+        let takes = |phase| fleet.of_phase(phase).ranks.iter().any(|rank| rank.worker.takes_requests());
+        match self.first_phase() {
+            Phase::Prefill if takes(Phase::Prefill) => Phase::Decode,
+            first => first,
+        }
+    }
+
     /// Whether it has workers that compute prompts for others.
     pub(crate) const fn hands_over(&self) -> bool {
         self.hands_over

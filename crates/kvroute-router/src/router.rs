@@ -364,7 +364,7 @@ impl Shared {
         }
         let serves = |pool: &Pool| pool.takes_requests();
         match occupied.find(|pool| !serves(pool)) {
-            Some(pool) => Err(self.no_worker(pool, &Lane::any(pool.first_phase())).to_string()),
+            Some(pool) => Err(self.no_worker(pool, &Lane::any(pool.lacking_phase())).to_string()),
             None => Ok(()),
         }
     }

@@ -23,7 +23,7 @@ const TOKEN_IDS: [&str; 1] = ["return_token_ids"];
 const ANY: [&str; 2] = ["extra", "unexpected"];
 
 /// The questions that were added to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Injected {
     /// `stream_options.include_usage`
     pub(crate) usage: bool,
@@ -39,7 +39,7 @@ impl Injected {
         let rank = attempt.rank();
         let (engine, worker) = (rank.engine, &rank.worker);
         if attempt.phase() == Phase::Prefill {
-            return Self { usage: false, token_ids: false }; // Its answer is a whole one that no client sees.
+            return Self::default(); // Its answer is a whole one that no client sees.
         }
         let gives_ids = match attempt.pool().config().history.outputs {
             HistoryOutputs::Off => false,

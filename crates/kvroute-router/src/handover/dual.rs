@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use kvroute_core::Phase;
 use kvroute_engine::AbortCall;
-use kvroute_metrics::RequestRecorder;
 
 use super::bodies::{Meeting, meeting_decode, meeting_prefill};
 use super::serial::{FAULT, Prefilled, read, useless};
@@ -26,13 +25,20 @@ type Asking = Result<(Answer, Injected), Failure>;
 
 /// How the two questions ended: with both answers, or with what made the other one useless.
 enum Both {
-    Answered(Answer, (Answer, Injected)),
-    /// The prefill worker's answer is no success.
-    PrefillRefused(Answer, Injected),
+    /// The prefill worker's answer, and the other one where it was waited for: not where the prefill is no success.
+    Prefilled(Answer, Option<(Answer, Injected)>),
     PrefillFailed(Failure),
     /// The decode worker's answer is no success; the prefill may still run.
-    DecodeRefused(Answer, Injected),
+    Refused(Answer, Injected),
     DecodeFailed(Failure),
+}
+
+/// The two attempts, each with the time that it has.
+struct Two<'a> {
+    route: &'a Route,
+    prefill: Attempt,
+    decode: Attempt,
+    limits: [Limits; 2],
 }
 
 /// Tells a worker to give up a request that was called off, in case it does not notice that its connection ended.
@@ -82,94 +88,94 @@ impl Pool {
         decode_leg.members = meeting_decode(&meeting);
         let call_off =
             CallOff { pool: Arc::clone(self), call: rank.engine.aborts(), rank: Arc::clone(&rank), id };
-        let limits = (Limits::start(&prefill), Limits::start(&decode));
+        let limits = [Limits::start(&prefill), Limits::start(&decode)];
         let both = first_failure(
-            ask(&mut prefill, route, &prefill_leg, &limits.0),
-            ask(&mut decode, route, &decode_leg, &limits.1),
+            ask(&mut prefill, route, &prefill_leg, &limits[0]),
+            ask(&mut decode, route, &decode_leg, &limits[1]),
         )
         .await;
-        let sent = |attempt, (answer, injected), limits| Sent { attempt, answer, injected, limits };
-        match both {
-            Both::Answered(first, second) => {
-                call_off.in_vain();
-                match read(&mut prefill, first) {
-                    Prefilled::Computed(_, cached) => {
-                        let explanation = explanation(&prefill, route);
-                        prefill.hand_on();
-                        let answered = Answered::by(sent(decode, second, limits.1), route);
-                        Tried::Answered(Box::new(answered.after(explanation, cached)))
-                    }
-                    Prefilled::Refused(..) => Tried::PrefillFailed(failed(
-                        useless(prefill, "its answer is a refusal".to_owned()),
-                        decode.give_up(),
-                    )),
-                    Prefilled::Useless(cause) => {
-                        Tried::PrefillFailed(failed(useless(prefill, cause), decode.give_up()))
-                    }
-                }
-            }
-            Both::PrefillRefused(answer, injected) => {
-                call_off.in_vain();
-                match read(&mut prefill, answer) {
-                    Prefilled::Refused(head, body) => {
-                        prefill.borrow_recorder(decode.give_up());
-                        let answer = (Answer::Whole(head, body), injected);
-                        Tried::Answered(Box::new(Answered::by(sent(prefill, answer, limits.0), route)))
-                    }
-                    Prefilled::Useless(cause) => {
-                        Tried::PrefillFailed(failed(useless(prefill, cause), decode.give_up()))
-                    }
-                    Prefilled::Computed(..) => Tried::PrefillFailed(failed(
-                        useless(prefill, "its status and its answer contradict each other".to_owned()),
-                        decode.give_up(),
-                    )),
-                }
-            }
-            Both::PrefillFailed(failure) => {
-                call_off.in_vain();
-                Tried::PrefillFailed(failed(failure.end(prefill), decode.give_up()))
-            }
-            Both::DecodeRefused(answer, _) if answer.is_fault() => {
-                prefill.give_up();
-                Tried::DecodeFailed(useless(decode, FAULT.to_owned()))
-            }
-            Both::DecodeRefused(answer, injected) => {
-                prefill.give_up();
-                let answered = Answered::by(sent(decode, (answer, injected), limits.1), route);
-                Tried::Answered(Box::new(answered))
-            }
-            Both::DecodeFailed(failure) => {
-                prefill.give_up();
-                Tried::DecodeFailed(failure.end(decode))
-            }
+        if matches!(both, Both::Prefilled(..) | Both::PrefillFailed(_)) {
+            call_off.in_vain();
         }
+        Two { route, prefill, decode, limits }.end(both)
     }
 }
 
-fn failed(failed: Failed, recorder: Option<RequestRecorder>) -> Failed {
-    Failed { recorder, ..failed }
+// === impl Two ===
+
+impl Two<'_> {
+    fn end(self, both: Both) -> Tried {
+        match both {
+            Both::Prefilled(first, second) => self.prefilled(first, second),
+            Both::PrefillFailed(failure) => {
+                let failed = failure.end(self.prefill);
+                Tried::PrefillFailed(Failed { recorder: self.decode.give_up(), ..failed })
+            }
+            Both::Refused(answer, injected) => {
+                self.prefill.give_up();
+                match answer.is_fault() {
+                    true => Tried::DecodeFailed(useless(self.decode, FAULT.to_owned())),
+                    false => answered(self.decode, (answer, injected), self.limits[1], self.route),
+                }
+            }
+            Both::DecodeFailed(failure) => {
+                self.prefill.give_up();
+                Tried::DecodeFailed(failure.end(self.decode))
+            }
+        }
+    }
+
+    fn prefilled(mut self, first: Answer, second: Option<(Answer, Injected)>) -> Tried {
+        let cause = match (read(&mut self.prefill, first), second) {
+            (Prefilled::Computed(_, cached), Some((answer, injected))) => {
+                let explanation = explanation(&self.prefill, self.route);
+                self.prefill.hand_on();
+                let sent = Sent { attempt: self.decode, answer, injected, limits: self.limits[1] };
+                return Tried::Answered(Box::new(Answered::by(sent, self.route).after(explanation, cached)));
+            }
+            (Prefilled::Refused(head, body), _) => {
+                self.prefill.borrow_recorder(self.decode.give_up());
+                let answer = (Answer::Whole(head, body), Injected::default());
+                return answered(self.prefill, answer, self.limits[0], self.route);
+            }
+            (Prefilled::Useless(cause), _) => cause,
+            (Prefilled::Computed(..), None) => "its status and its answer contradict each other".to_owned(),
+        };
+        let failed = useless(self.prefill, cause);
+        Tried::PrefillFailed(Failed { recorder: self.decode.give_up(), ..failed })
+    }
+}
+
+fn answered(
+    attempt: Attempt,
+    (answer, injected): (Answer, Injected),
+    limits: Limits,
+    route: &Route,
+) -> Tried {
+    let sent = Sent { attempt, answer, injected, limits };
+    Tried::Answered(Box::new(Answered::by(sent, route)))
 }
 
 /// Waits for both answers, or for the first one that makes the other one useless.
 async fn first_failure(prefill: impl Future<Output = Asking>, decode: impl Future<Output = Asking>) -> Both {
     let (mut prefill, mut decode) = (pin!(prefill), pin!(decode));
-    let (mut computed, mut answered) = (None, None);
+    let (mut first, mut second) = (None, None);
     loop {
         tokio::select! {
-            asked = &mut prefill, if computed.is_none() => match asked {
-                Ok((answer, _)) if answer.is_success() => computed = Some(answer),
-                Ok((answer, injected)) => return Both::PrefillRefused(answer, injected),
+            asked = &mut prefill, if first.is_none() => match asked {
+                Ok((answer, _)) if answer.is_success() => first = Some(answer),
+                Ok((answer, _)) => return Both::Prefilled(answer, None),
                 Err(failure) => return Both::PrefillFailed(failure),
             },
-            asked = &mut decode, if answered.is_none() => match asked {
-                Ok((answer, injected)) if answer.is_success() => answered = Some((answer, injected)),
-                Ok((answer, injected)) => return Both::DecodeRefused(answer, injected),
+            asked = &mut decode, if second.is_none() => match asked {
+                Ok((answer, injected)) if answer.is_success() => second = Some((answer, injected)),
+                Ok((answer, injected)) => return Both::Refused(answer, injected),
                 Err(failure) => return Both::DecodeFailed(failure),
             },
         }
-        match (computed, answered) {
-            (Some(first), Some(second)) => return Both::Answered(first, second),
-            unfinished => (computed, answered) = unfinished,
+        match (first, second) {
+            (Some(answer), Some(other)) => return Both::Prefilled(answer, Some(other)),
+            unfinished => (first, second) = unfinished,
         }
     }
 }

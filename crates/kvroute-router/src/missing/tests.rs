@@ -169,6 +169,7 @@ impl World {
         let inquiry = Inquiry {
             phase: Phase::Aggregated,
             engine: None,
+            takers: &[],
             has_others: false,
             ranks: &self.ranks,
             cached: Some(&cached),
@@ -385,6 +386,7 @@ fn a_decision_without_an_index_has_no_reasons() {
     let inquiry = Inquiry {
         phase: Phase::Aggregated,
         engine: None,
+        takers: &[],
         has_others: false,
         ranks: &world.ranks,
         cached: None,

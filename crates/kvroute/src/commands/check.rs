@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use kvroute_core::ModelName;
+use kvroute_core::{ModelName, WorkerRole};
 use kvroute_router::PoolConfig;
 use kvroute_router::config::TokenizerSource;
 use kvroute_server::ServeConfig;
@@ -55,9 +55,22 @@ fn summary(config: &ServeConfig) -> String {
     for pool in &config.router.pools {
         let model = pool.model.as_ref().map_or("(named by its workers)", ModelName::as_str);
         let policy = policies(pool);
-        let _ = writeln!(text, "pool {model}: policy {policy}, {} workers", pool.workers.len());
+        let _ = writeln!(text, "pool {model}: policy {policy}, {}", workers(pool));
     }
     text
+}
+
+/// How many there are, of each role where there are several.
+fn workers(pool: &PoolConfig) -> String {
+    let of = |role: WorkerRole| pool.workers.iter().filter(|worker| worker.role == role).count();
+    let counted =
+        |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "worker" } else { "workers" });
+    if pool.workers.len() == of(WorkerRole::Aggregated) {
+        return counted(pool.workers.len(), "");
+    }
+    let roles = WorkerRole::ALL.map(|role| (of(role), role));
+    let named = roles.iter().filter(|(count, _)| *count > 0);
+    named.map(|(count, role)| counted(*count, &format!("{} ", role.as_str()))).collect::<Vec<_>>().join(", ")
 }
 
 fn policies(pool: &PoolConfig) -> String {

@@ -30,8 +30,8 @@ fn a_good_file_is_summed_up() {
     assert_eq!(
         stdout(&["check", file.path().to_str().unwrap()]),
         "ok: data plane 0.0.0.0:1, admin plane 127.0.0.1:9090\n\
-         pool m: policy kv, 1 workers\n\
-         pool (named by its workers): policy random, 1 workers\n"
+         pool m: policy kv, 1 worker\n\
+         pool (named by its workers): policy random, 1 worker\n"
     );
 }
 
@@ -45,7 +45,7 @@ fn who_is_trusted_and_what_is_asked_beside_the_policy_is_summed_up_too() {
         stdout(&["check", file.path().to_str().unwrap()]),
         "ok: data plane 127.0.0.1:8080, admin plane 127.0.0.1:9090\n\
          trusted callers: 127.0.0.1/32, fd00::/8\n\
-         pool m: policy kv (beside it random, sticky), 1 workers\n"
+         pool m: policy kv (beside it random, sticky), 1 worker\n"
     );
 }
 

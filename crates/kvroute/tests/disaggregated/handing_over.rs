@@ -19,6 +19,9 @@ async fn a_prompt_is_computed_by_one_engine_and_answered_by_another() {
                     assert_eq!(answer.status, 200, "{flavour}: {}", answer.text());
                     assert_eq!(usage(&answer)["completion_tokens"], 8, "{flavour} {path} {members}");
                     asked += 1;
+                    if asked == 1 {
+                        split.until_known().await;
+                    }
                 }
             }
         }
@@ -60,7 +63,7 @@ async fn a_client_is_told_what_the_prefill_had_cached_and_not_what_was_handed_ov
             assert_eq!(cached, Some(if is_known { 320 } else { 0 }), "{flavour} {members}: {usage}");
             assert_eq!(usage["prompt_tokens"], PROMPT, "{flavour}");
             if !is_known {
-                split.books().await; // Until the events of what was computed are applied.
+                split.until_known().await;
             }
         }
         split.fleet.stop().await;
@@ -86,8 +89,6 @@ async fn a_prompt_that_is_cached_where_it_is_answered_is_not_handed_over() {
     let split = Split::start_with(kvroute_sim::Flavour::Vllm, |_| {}, limit).await;
     assert_eq!(split.ask(COMPLETIONS, &completion(1, &json!({}))).await.status, 200);
     split.books().await;
-    let held = format!("{}/stats", split.decodes()[0].url());
-    split.fleet.client.until(&held, |answer| answer.json()["kv_blocks_used"].as_u64().is_some()).await;
     let before = split.books().await;
     assert_eq!(before.fallbacks("cached"), 0);
     for _ in 0..20 {

@@ -109,6 +109,26 @@ async fn a_pool_whose_workers_only_hand_over_was_never_ready() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prompt_was_computed_for_whom_nobody_of_its_kind_was_left_to_answer() {
+    let mut split = Split::start_mixed([Flavour::Vllm, Flavour::Sglang]).await;
+    let gone = split.fleet.engines.remove(2);
+    let name = gone.address().to_string();
+    gone.stop().await;
+    let is_gone = |list: serde_json::Value| {
+        let mut workers = list.as_array().unwrap().clone().into_iter();
+        workers.any(|worker| worker["id"] == *name && worker["state"] != "ready")
+    };
+    let workers = split.fleet.admin("/api/workers");
+    split.fleet.client.until(&workers, |answer| is_gone(answer.json())).await;
+    for seed in 0..6 {
+        let answer = split.ask(COMPLETIONS, &completion(seed, &json!({}))).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    assert_eq!(split.books().await.attempts("decode", "completed"), 6);
+    split.fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_answers_of_an_engine_that_only_hands_over_waited_for_ever() {
     let split = Split::start(Flavour::Sglang).await;
     let answer = split.ask(COMPLETIONS, &completion(1, &json!({"n": 2}))).await;

@@ -37,12 +37,26 @@ impl Split {
         engine: impl Fn(&mut SimConfig),
         pool: impl FnOnce(&mut PoolConfig),
     ) -> Self {
-        let config = |role| {
-            let mut config = SimConfig { flavour, role, ..SimConfig::default() };
+        Self::start_each([flavour; 2], engine, pool).await
+    }
+
+    /// Of each role one engine of either kind.
+    pub(crate) async fn start_mixed(flavours: [Flavour; 2]) -> Self {
+        Self::start_each(flavours, |_| {}, |_| {}).await
+    }
+
+    async fn start_each(
+        flavours: [Flavour; 2],
+        engine: impl Fn(&mut SimConfig),
+        pool: impl FnOnce(&mut PoolConfig),
+    ) -> Self {
+        let config = |(number, role): (usize, WorkerRole)| {
+            let mut config = SimConfig { flavour: flavours[number % 2], role, ..SimConfig::default() };
             engine(&mut config);
             config
         };
-        let fleet = Fleet::start_unfollowed(ROLES.map(config).into(), |urls| {
+        let configs = ROLES.into_iter().enumerate().map(config).collect();
+        let fleet = Fleet::start_unfollowed(configs, |urls| {
             let mut config = server_config(&[], "kv");
             config.trusted = vec!["127.0.0.0/8".parse().unwrap()];
             let worker = |(url, role): (&String, WorkerRole)| WorkerConfig { role, ..WorkerConfig::at(url) };
@@ -63,6 +77,17 @@ impl Split {
 
     pub(crate) async fn ask(&self, path: &str, body: &Value) -> Answer {
         self.fleet.client.post(&self.fleet.data(path), body).await
+    }
+
+    /// Until the events of a prompt that was computed have been applied; some engines are asked for theirs only now and then.
+    pub(crate) async fn until_known(&self) {
+        let blocks = (PROMPT / 16) as u64;
+        let knows = |worker: &Value| {
+            let mut ranks = worker["ranks"].as_array().into_iter().flatten();
+            worker["role"] == "prefill" && ranks.any(|rank| rank["blocks"].as_u64() >= Some(blocks))
+        };
+        let workers = self.fleet.admin("/api/workers");
+        self.fleet.client.until(&workers, |answer| answer.json().as_array().unwrap().iter().any(knows)).await;
     }
 
     /// The books, once nothing is in flight; they close.

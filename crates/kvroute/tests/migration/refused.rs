@@ -46,7 +46,7 @@ async fn a_second_break_ends_the_stream() {
     for path in [COMPLETIONS, CHAT] {
         let before = migrations(&fleet).await;
         let seen = until_broken(&fleet, path, &request(path, 2)).await;
-        let reason = "it was continued 1 times, as often as pool.migrations lets it";
+        let reason = "it was continued once, as often as pool.migrations lets it";
         assert!(seen.error().ends_with(reason), "{}", seen.error());
         assert_eq!(migrations(&fleet).await, before + 1);
         assert!(!seen.text.is_empty());
