@@ -11,6 +11,7 @@ mod nats;
 mod prometheus;
 mod python;
 mod reference;
+mod schemathesis;
 mod tokenizers;
 
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ pub(crate) struct Peers {
     pub(crate) chat_templates: PathBuf,
     /// Python with the packages of `reference::PACKAGES`.
     pub(crate) reference_python: PathBuf,
+    /// The fuzzer of APIs.
+    pub(crate) schemathesis: PathBuf,
 }
 
 /// Makes whatever is not in the cache yet. Takes a second when everything is.
@@ -51,6 +54,7 @@ pub(crate) fn set_up() -> Result<Peers> {
         tokenizers: tokenizers::set_up(&cache)?,
         chat_templates: tokenizers::set_up_templates(&cache, &scripts)?,
         reference_python: reference::set_up(&cache)?,
+        schemathesis: schemathesis::set_up(&cache)?,
         llama_server: llama::set_up(&cache, &scripts)?,
     })
 }
@@ -59,7 +63,7 @@ pub(crate) fn set_up() -> Result<Peers> {
 
 impl Peers {
     /// The variables by which tests find the peers.
-    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 9] {
+    pub(crate) fn environment(&self) -> [(&'static str, PathBuf); 10] {
         [
             ("KVROUTE_PYTHON", self.python.clone()),
             ("KVROUTE_LLAMA_SERVER", self.llama_server.clone()),
@@ -69,6 +73,7 @@ impl Peers {
             ("KVROUTE_TOKENIZERS", self.tokenizers.clone()),
             ("KVROUTE_CHAT_TEMPLATES", self.chat_templates.clone()),
             ("KVROUTE_REFERENCE_PYTHON", self.reference_python.clone()),
+            ("KVROUTE_SCHEMATHESIS", self.schemathesis.clone()),
             ("KVROUTE_REQUIRE_PEERS", PathBuf::from("1")),
         ]
     }
@@ -79,6 +84,8 @@ impl Peers {
         let nats = nats::version(&self.nats_server);
         let python = python::PACKAGES.join(", ");
         let reference = reference::PACKAGES.join(", ");
-        format!("{}; {python}; {reference}; {prometheus}; {nats}; {}", llama::VERSION, tokenizers::VERSION)
+        let fuzzer = schemathesis::PACKAGE;
+        let (llama, tokenizers) = (llama::VERSION, tokenizers::VERSION);
+        format!("{llama}; {python}; {reference}; {fuzzer}; {prometheus}; {nats}; {tokenizers}")
     }
 }

@@ -21,7 +21,23 @@ pub(crate) fn load_average() -> String {
 
 /// Bytes of this process that are in memory; `None` where the system does not say.
 pub(crate) fn resident_bytes() -> Option<u64> {
-    field("/proc/self/status", "VmRSS").and_then(|size| kibibytes(&size))
+    resident("/proc/self/status")
+}
+
+/// The same of another process.
+pub(crate) fn resident_bytes_of(process: u32) -> Option<u64> {
+    resident(format!("/proc/{process}/status"))
+}
+
+/// File descriptors that this process, and what it starts, may have open; `None` where the system does not say.
+pub(crate) fn open_files_limit() -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find(|line| line.starts_with("Max open files"))?;
+    line.split_whitespace().nth(3)?.parse().ok()
+}
+
+fn resident(status: impl AsRef<Path>) -> Option<u64> {
+    field(status, "VmRSS").and_then(|size| kibibytes(&size))
 }
 
 fn field(path: impl AsRef<Path>, name: &str) -> Option<String> {

@@ -14,6 +14,7 @@ mod machine;
 mod random;
 mod soak;
 mod stopwatch;
+mod streams;
 mod table;
 mod telemetry;
 mod token_ids;
@@ -37,6 +38,7 @@ enum Command {
     Index(index::IndexArgs),
     Ingest(ingest::IngestArgs),
     Soak(soak::SoakArgs),
+    Streams(streams::StreamsArgs),
     Telemetry(telemetry::TelemetryArgs),
     TokenIds(token_ids::TokenIdsArgs),
     Tokenize(tokenize::TokenizeArgs),
@@ -50,6 +52,7 @@ fn main() -> anyhow::Result<()> {
         Command::Index(args) => index::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Soak(args) => soak::run(&args),
+        Command::Streams(args) => streams::run(&args),
         Command::Telemetry(args) => telemetry::run(&args),
         Command::TokenIds(args) => token_ids::run(&args),
         Command::Tokenize(args) => tokenize::run(&args),

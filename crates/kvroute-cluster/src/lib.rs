@@ -1,4 +1,7 @@
-//! What replicas of the router tell each other: the histories of what was ever computed, over a NATS server.
+//! What the router shares with what is around it: with replicas of it, and with whatever knows where workers are.
+//!
+//! [`discovery`] finds workers in a file or by the domain name system. All else is about replicas, and the histories of what was
+//! ever computed, over a NATS server:
 //!
 //! Each replica tells all others what it taught its own history, and they teach theirs the same, so that "was this ever
 //! computed" means the whole fleet. It is a courtesy, not a protocol that anything waits for: NATS delivers at most once,
@@ -13,6 +16,7 @@
 mod cluster;
 mod config;
 mod connecting;
+pub mod discovery;
 mod domains;
 mod health;
 mod joins;

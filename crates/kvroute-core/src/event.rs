@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::{BlockSize, DpRank, RankSlot, SequenceHash, TokenId};
+use crate::{BlockExtras, BlockSize, DpRank, RankSlot, SequenceHash, TokenId};
 
 /// The engine's opaque name of a block: 64 bits (signed values keep their bits) or a whole 32-byte digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +44,8 @@ pub struct StoredBlocks {
     pub salt: Option<String>,
     /// Adapter name, where the engine tells it.
     pub adapter: Option<String>,
+    /// What the blocks depend on beside their tokens, by their position in `hashes`.
+    pub extras: BlockExtras,
 }
 
 /// One change of a rank's cache. Order inside a batch matters.

@@ -2,15 +2,16 @@
 //!
 //! An engine's own block hashes are opaque (their algorithm, width and seed differ by version), so identity is
 //! recomputed here: XXH3-64 over the little-endian ids of a block, chained by XXH3-64 over (parent, content).
-//! Equal values mean equal prefixes up to 64-bit collisions; only equality has a meaning.
+//! Equal values mean equal prefixes up to 64-bit collisions; only equality has a meaning. Images and their like have no
+//! tokens of their own: what they are enters the content of their blocks ([`ExtraKey`]).
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
-use crate::{BlockSize, Blocks, Namespace, TokenId, Tokens};
+use crate::{BlockExtras, BlockSize, Blocks, ExtraKey, Namespace, PromptItem, TokenId, Tokens};
 
 /// Names how a block's tokens and the blocks before it become a [`SequenceHash`]. Hashes that leave the process (files,
 /// messages to replicas) are told together with it, so that those of another version are never mixed with them.
-pub const HASH_SCHEME: &str = "xxh3-64-chained-1";
+pub const HASH_SCHEME: &str = "xxh3-64-chained-2";
 
 /// Hash of the tokens of one block, whatever stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +62,12 @@ impl BlockHash {
         let mut hasher = Xxh3::new();
         tokens.chunks(64).for_each(|part| hasher.update(little_endian(part, &mut buffer)));
         Self(hasher.digest())
+    }
+
+    /// The same block where it depends on this key too.
+    #[must_use]
+    pub fn with(self, key: ExtraKey) -> Self {
+        Self(key.added_to(self.0))
     }
 }
 
@@ -122,6 +129,16 @@ impl BlockContents {
     pub fn new(tokens: &[TokenId], block_size: BlockSize) -> Self {
         let hashes = tokens.chunks_exact(block_size.get() as usize).map(BlockHash::of).collect();
         Self { block_size, tokens: Tokens::from(tokens.len()), hashes }
+    }
+
+    /// The same where items stand in the prompt.
+    #[must_use]
+    pub fn with_items(mut self, items: &[PromptItem]) -> Self {
+        if !items.is_empty() {
+            let extras = BlockExtras::of_items(items, self.block_size, self.hashes.len());
+            extras.add_to(&mut self.hashes);
+        }
+        self
     }
 
     /// Chains the blocks from the root of a namespace.

@@ -1,7 +1,7 @@
 //! The prompts of one request as every rank of a pool sees them: ranks may have blocks of different sizes, so a prompt
 //! is hashed once a distinct size.
 
-use crate::{BlockContents, BlockSize, Namespace, PromptBlocks, TokenId};
+use crate::{BlockContents, BlockSize, Namespace, PromptBlocks, PromptItem, TokenId};
 
 /// The prompts of one request, cut and hashed by every block size of the pool.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +20,23 @@ impl HashedPrompts {
         namespace: Namespace,
         contents_done: impl FnOnce(),
     ) -> Self {
+        Self::with_items(prompts, &[], sizes, namespace, contents_done)
+    }
+
+    /// The same, where items stand in the prompts: `items` has a list a prompt, or none at all.
+    pub fn with_items(
+        prompts: &[Vec<TokenId>],
+        items: &[Vec<PromptItem>],
+        sizes: &[BlockSize],
+        namespace: Namespace,
+        contents_done: impl FnOnce(),
+    ) -> Self {
+        let items_of = |prompt: usize| items.get(prompt).map_or(&[][..], Vec::as_slice);
         let contents_of = |size: BlockSize| {
-            prompts.iter().map(move |tokens| BlockContents::new(tokens, size)).collect::<Vec<_>>()
+            let contents = |(index, tokens): (usize, &Vec<TokenId>)| {
+                BlockContents::new(tokens, size).with_items(items_of(index))
+            };
+            prompts.iter().enumerate().map(contents).collect::<Vec<_>>()
         };
         let contents: Vec<_> = sizes.iter().map(|&size| (size, contents_of(size))).collect();
         contents_done();

@@ -7,7 +7,9 @@ closed_label! {
         Pinned = "pinned",
         /// The request's session belongs to another rank.
         Affinity = "affinity",
-        /// Not started yet, or not answering.
+        /// Finishes what it has and gets nothing more.
+        Draining = "draining",
+        /// Not started yet, not answering, or failing its requests.
         Unhealthy = "unhealthy",
         /// Does not serve the adapter that the request names.
         Adapter = "adapter",

@@ -7,11 +7,13 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
+use crate::connector::Connector;
+use crate::tls::UpstreamTls;
+
 /// The client that calls workers; its owner decides on connect timeout and pooling.
-pub type HttpClient = Client<HttpConnector, Full<Bytes>>;
+pub type HttpClient = Client<Connector, Full<Bytes>>;
 
 /// A worker that does not answer such a call within this time is taken as not answering.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -38,7 +40,7 @@ pub(crate) struct Answer {
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The address is no URL of this kind.
-    #[error("{url} is not a usable address ({reason}): write http://HOST:PORT")]
+    #[error("{url} is not a usable address ({reason}): write http://HOST:PORT or https://HOST:PORT")]
     BadAddress {
         /// As configured, with the path.
         url: String,
@@ -57,11 +59,8 @@ pub enum CallError {
 }
 
 /// A client for calls beside the inference path, which are rare: it keeps hardly any connection.
-pub(crate) fn small_client() -> HttpClient {
-    let mut connector = HttpConnector::new();
-    connector.set_connect_timeout(Some(PATIENCE));
-    connector.set_nodelay(true);
-    Client::builder(TokioExecutor::new()).pool_max_idle_per_host(1).build(connector)
+pub(crate) fn small_client(tls: &UpstreamTls) -> HttpClient {
+    Client::builder(TokioExecutor::new()).pool_max_idle_per_host(1).build(Connector::new(PATIENCE, tls))
 }
 
 // === impl Limits ===

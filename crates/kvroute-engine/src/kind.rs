@@ -105,6 +105,16 @@ impl EngineKind {
         self.spec().tokenize_text.is_some()
     }
 
+    /// Whether the engine is known to tell what it makes of a chat with images, given the right settings.
+    pub const fn renders_images(self) -> bool {
+        self.spec().render.is_some()
+    }
+
+    /// What to change so that it tells that; empty where nothing helps.
+    pub const fn render_remedy(self) -> &'static str {
+        self.spec().render_remedy
+    }
+
     /// Whether the engine is known to publish KV events, given the right settings.
     pub const fn can_publish_events(self) -> bool {
         self.spec().can_publish_events

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod capabilities;
+mod connector;
 mod contradictions;
 pub mod events;
 mod exposition;
@@ -19,13 +20,16 @@ mod llamacpp;
 mod load;
 mod openai;
 mod probe;
+mod render_remote;
 mod sglang;
 mod spec;
+pub mod tls;
 mod tokenize_remote;
 mod trtllm;
 mod vllm;
 
 pub use capabilities::{AbortCall, Handoff, RankSteering};
+pub use connector::{Connector, WorkerStream};
 pub use contradictions::{
     Claim, ComparedWorker, Contradiction, ContradictionKind, WorkerClaims, contradictions,
 };
@@ -34,5 +38,7 @@ pub use http::{CallError, HttpClient};
 pub use kind::EngineKind;
 pub use load::{EngineLoad, EngineLoads, LoadError, fetch_load};
 pub use probe::{AnnouncedEvents, Probe, ProbeError, RankClaim, ServedModel, probe};
+pub use render_remote::{RemoteRenderer, RenderedChat};
 pub use spec::ChatStyle;
+pub use tls::{TlsError, UpstreamTls};
 pub use tokenize_remote::{RemoteTokenizeError, RemoteTokenizer};

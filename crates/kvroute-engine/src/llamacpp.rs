@@ -48,6 +48,8 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     load_remedy: "start llama-server with --metrics",
     tokenize_chat: Some(text_of_chat),
     tokenize_text: Some(ids_of_text),
+    render: None,
+    render_remedy: "",
 };
 
 #[derive(Deserialize)]

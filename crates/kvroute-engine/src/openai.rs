@@ -32,4 +32,6 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     load_remedy: "nothing: this server is not known to tell its load; set engine_load to off for its pool",
     tokenize_chat: None,
     tokenize_text: None,
+    render: None,
+    render_remedy: "",
 };

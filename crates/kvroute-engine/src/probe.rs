@@ -13,6 +13,7 @@ use kvroute_zmtp::Endpoint;
 
 use crate::events::{BlockSizeClaim, EventAddress};
 use crate::http::get;
+use crate::render_remote::RemoteRenderer;
 use crate::tokenize_remote::RemoteTokenizer;
 use crate::{CallError, EngineKind, HttpClient};
 
@@ -59,6 +60,10 @@ pub struct Probe {
     pub events: Vec<AnnouncedEvents>,
     /// Whether its tokenize endpoint was asked and answered.
     pub can_tokenize: bool,
+    /// Whether it tells what it makes of a chat with images; `None` where it did not say.
+    pub can_render: Option<bool>,
+    /// Images and their like that it was sent so far, where it counts them.
+    pub items_seen: Option<u64>,
     /// Findings that somebody should act on.
     pub notes: Vec<String>,
     /// Questions that got no proper answer this time: what they would have told is unknown, not absent.
@@ -126,6 +131,7 @@ pub async fn probe(client: &HttpClient, url: &str) -> Result<Probe, ProbeError> 
     };
     let answers = Answers::ask(client, url, engine.spec().questions).await;
     let mut probe = Probe::read(url, engine, models, &answers);
+    probe.can_render = RemoteRenderer::new(client, url, engine).is_there().await;
     if let Some(model) = probe.models.first() {
         let tokenizer = RemoteTokenizer::new(client, url, engine);
         probe.can_tokenize = tokenizer.encode_text(&model.id, "a", false).await.is_ok();
@@ -158,6 +164,8 @@ impl Probe {
             announced_block_size: None,
             events: Vec::new(),
             can_tokenize: false,
+            can_render: None,
+            items_seen: None,
             notes: Vec::new(),
             unanswered: answers.unanswered().to_vec(),
             url: url.to_owned(),

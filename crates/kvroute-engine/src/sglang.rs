@@ -55,6 +55,8 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     load_remedy: "start sglang with --enable-metrics, or use a release that has /v1/loads",
     tokenize_chat: Some(ids_of_open_chat),
     tokenize_text: Some(ids_of_prompt),
+    render: None,
+    render_remedy: "",
 };
 
 #[derive(Deserialize)]

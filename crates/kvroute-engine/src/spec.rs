@@ -60,6 +60,10 @@ pub(crate) struct EngineSpec {
     pub(crate) tokenize_chat: Option<ChatStep>,
     /// How to have text tokenized; `None` where it cannot.
     pub(crate) tokenize_text: Option<TextStep>,
+    /// Where it tells what it makes of a chat with images; `None` where it cannot.
+    pub(crate) render: Option<&'static str>,
+    /// What makes it tell that.
+    pub(crate) render_remedy: &'static str,
 }
 
 /// Writes the call for a model's name and a chat.

@@ -149,12 +149,25 @@ impl<'a> RemoteTokenizer<'a> {
         if answer.status.is_success() {
             return Ok(answer);
         }
-        let message = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
-        Err(RemoteTokenizeError::Refused { path, status: answer.status.as_u16(), message })
+        Err(RemoteTokenizeError::refused(path, &answer))
     }
 
     const fn unsupported(&self, what: &'static str) -> RemoteTokenizeError {
         RemoteTokenizeError::Unsupported { engine: self.engine, what }
+    }
+}
+
+// === impl RemoteTokenizeError ===
+
+impl RemoteTokenizeError {
+    pub(crate) fn refused(path: &'static str, answer: &Answer) -> Self {
+        let message = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
+        Self::Refused { path, status: answer.status.as_u16(), message }
+    }
+
+    /// Whether the worker has no such endpoint, or was told not to serve it.
+    pub const fn is_unable(&self) -> bool {
+        matches!(self, Self::Unsupported { .. } | Self::Refused { status: 403 | 404 | 405 | 501, .. })
     }
 }
 

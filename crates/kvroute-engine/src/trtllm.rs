@@ -54,6 +54,8 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
                   exports trtllm_num_active_requests",
     tokenize_chat: None,
     tokenize_text: Some(ids_of_text),
+    render: None,
+    render_remedy: "",
 };
 
 #[derive(Deserialize)]

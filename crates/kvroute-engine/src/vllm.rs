@@ -54,6 +54,8 @@ pub(crate) static SPEC: EngineSpec = EngineSpec {
     load_remedy: "start vllm without --disable-log-stats",
     tokenize_chat: Some(ids_of_chat),
     tokenize_text: Some(ids_of_prompt),
+    render: Some("/v1/chat/completions/render"),
+    render_remedy: "start vllm 0.32 or later with --enable-scale-out",
 };
 
 #[derive(Deserialize)]
@@ -76,6 +78,7 @@ fn describe(answers: &Answers, probe: &mut Probe) {
     probe.version = answers.json("/version").map(|answer: Version| answer.version);
     if let Some(metrics) = answers.text("/metrics") {
         describe_cache(metrics, probe);
+        probe.items_seen = items_seen(metrics);
     }
     let sources = answers.json(SOURCES).map(sources_by_rank).unwrap_or_default();
     if let Some((last, _)) = sources.last_key_value().filter(|(last, _)| **last < MAX_DP_RANKS) {
@@ -120,6 +123,13 @@ fn describe_cache(metrics: &str, probe: &mut Probe) {
         Some("False") => Some(false),
         _ => None,
     };
+}
+
+/// Images and their like that the processors' cache was asked for, all engine cores together.
+fn items_seen(metrics: &str) -> Option<u64> {
+    let counts = series(metrics.as_bytes()).filter(|series| series.is("vllm:mm_cache_queries_total"));
+    let counts: Vec<f64> = counts.map(|series| series.value).collect();
+    (!counts.is_empty()).then(|| counts.iter().sum::<f64>() as u64)
 }
 
 // === impl Source ===

@@ -80,8 +80,10 @@ async fn a_real_llama_server_is_described_and_counts_the_ids_it_gives() {
     let Some(program) = program() else { return };
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut server = start(&program, port);
-    let (url, client) =
-        (format!("http://127.0.0.1:{port}"), Client::builder(TokioExecutor::new()).build_http());
+    let (url, client) = (
+        format!("http://127.0.0.1:{port}"),
+        Client::builder(TokioExecutor::new()).build(kvroute_engine::Connector::default()),
+    );
 
     let found = probed(&client, &url, &mut server).await;
     assert_eq!((found.engine, found.dp_ranks, found.can_tokenize), (EngineKind::LlamaCpp, 1, true));
@@ -117,8 +119,10 @@ async fn a_real_llama_server_tells_what_it_runs_and_what_waits() {
     let Some(program) = program() else { return };
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut server = start(&program, port);
-    let (url, client) =
-        (format!("http://127.0.0.1:{port}"), Client::builder(TokioExecutor::new()).build_http());
+    let (url, client) = (
+        format!("http://127.0.0.1:{port}"),
+        Client::builder(TokioExecutor::new()).build(kvroute_engine::Connector::default()),
+    );
     let found = probed(&client, &url, &mut server).await;
     let load = async || {
         let loads = fetch_load(&client, &url, found.engine, Duration::from_secs(10)).await.unwrap();

@@ -4,7 +4,7 @@
 //! is therefore never part of a cached block: a block is complete one token late, and the last block of an answer only if
 //! a token was generated behind it.
 
-use kvroute_core::{BlockHash, BlockSize, PrefixHasher, SequenceHash, TokenId};
+use kvroute_core::{BlockHash, BlockSize, ExtraKey, PrefixHasher, SequenceHash, TokenId};
 
 /// Continues a prompt's chain of blocks with what one choice generates.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub struct OutputTail {
     hasher: PrefixHasher,
     /// Tokens behind the last block that was told: at most a whole block, which then waits for one further token.
     waiting: Vec<TokenId>,
+    /// What the next block depends on beside its tokens: the prompt's items that reach into it.
+    keys: Vec<ExtraKey>,
 }
 
 /// Tokens that room is made for at once. Blocks in use are smaller; an engine may claim any size.
@@ -31,7 +33,13 @@ impl OutputTail {
         for block in blocks {
             hasher.push(BlockHash::of(block));
         }
-        Self { size, hasher, waiting }
+        Self { size, hasher, waiting, keys: Vec::new() }
+    }
+
+    /// The same behind a prompt of which items reach into the block that is not complete: its keys, in their order.
+    #[must_use]
+    pub fn with_keys(self, keys: &[ExtraKey]) -> Self {
+        Self { keys: keys.to_vec(), ..self }
     }
 
     /// Takes the next generated ids, in any number. A block that they complete is appended to `completed` only once one
@@ -40,7 +48,8 @@ impl OutputTail {
         let mut rest = ids;
         while !rest.is_empty() {
             if self.waiting.len() == self.size {
-                completed.push(self.hasher.push(BlockHash::of(&self.waiting)));
+                let content = self.keys.drain(..).fold(BlockHash::of(&self.waiting), BlockHash::with);
+                completed.push(self.hasher.push(content));
                 self.waiting.clear();
             }
             if self.waiting.is_empty() && rest.len() > self.size {
@@ -58,7 +67,7 @@ impl OutputTail {
 
 #[cfg(test)]
 mod tests {
-    use kvroute_core::{Namespace, PromptBlocks};
+    use kvroute_core::{BlockContents, BlockExtras, ItemId, Namespace, PromptBlocks, PromptItem};
     use proptest::prelude::*;
 
     use super::*;
@@ -99,6 +108,24 @@ mod tests {
         let mut tail = tail_behind(&[1, 2, 3, 4], size(4), Namespace::DEFAULT);
         assert_eq!(told(&mut tail, &[5, 6, 7, 8]), 0);
         assert_eq!(told(&mut tail, &[9]), 1);
+    }
+
+    /// An image of which the last tokens are in the block that the answer completes.
+    #[test]
+    fn what_reaches_into_the_first_block_is_part_of_that_block_alone() {
+        let (all, size): (Vec<TokenId>, _) = ((0..13).collect(), size(4));
+        let items = [PromptItem { id: ItemId::new("cat"), offset: 3, length: 3 }];
+        let whole = BlockContents::new(&all[..12], size).with_items(&items).chain(Namespace::DEFAULT);
+        let keys: Vec<_> = BlockExtras::of_items(&items, size, 2).of_block(1).collect();
+        assert_eq!(keys.len(), 1);
+        let tail = OutputTail::new(size, PrefixHasher::after(whole.hashes()[0]), &all[4..6]);
+        let told = |tail: OutputTail| {
+            let (mut tail, mut completed) = (tail, Vec::new());
+            all[6..].iter().for_each(|id| tail.push(&[*id], &mut completed));
+            completed
+        };
+        assert_eq!(told(tail.clone().with_keys(&keys)), whole.hashes()[1..]);
+        assert_ne!(told(tail), whole.hashes()[1..]);
     }
 
     #[test]

@@ -266,7 +266,9 @@ impl ReportedIndex {
         if event.hashes.len().checked_mul(block_tokens) != Some(event.tokens.len()) {
             return Applied { rejected: 1, ..Applied::default() };
         }
-        let contents: Vec<BlockHash> = event.tokens.chunks_exact(block_tokens).map(BlockHash::of).collect();
+        let mut contents: Vec<BlockHash> =
+            event.tokens.chunks_exact(block_tokens).map(BlockHash::of).collect();
+        event.extras.add_to(&mut contents);
         self.change(slot, RemovalCause::Evicted, gone, |change| {
             if change.accept_block_size(event.block_size) {
                 change.store_event(event, &contents);

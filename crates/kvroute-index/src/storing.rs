@@ -95,10 +95,42 @@ impl Change<'_> {
 
     /// Stores leading blocks that are all in one run, or all new, and whose names are. Returns how many.
     fn store_stretch(&mut self, tier: Tier, behind: &mut Behind, blocks: &[ExportedBlock]) -> usize {
-        match self.find(*behind, blocks[0].sequence) {
-            Some(at) => self.store_known(tier, behind, at, blocks),
-            None => self.store_new(tier, behind, blocks),
+        let Some(at) = self.find(*behind, blocks[0].sequence) else {
+            return self.store_new(tier, behind, blocks);
+        };
+        match self.store_held(tier, behind, at, blocks) {
+            0 => self.store_known(tier, behind, at, blocks),
+            held => held,
         }
+    }
+
+    /// Stores leading blocks that the rank holds there already, by the very names: what a prompt has in common with the
+    /// one before it comes again with each turn.
+    fn store_held(
+        &mut self,
+        tier: Tier,
+        behind: &mut Behind,
+        at: Location,
+        blocks: &[ExportedBlock],
+    ) -> usize {
+        if !self.shelf.holds(at, self.slot, tier) {
+            return 0;
+        }
+        let known = self.shelf.matching(at, blocks.iter().map(|block| block.sequence));
+        let Some(rank) = self.rank() else { return 0 };
+        let names = &rank.names[tier.index()];
+        let named = blocks[..known as usize].iter().map(|block| EngineKey::from_raw(block.engine_key));
+        std::hint::black_box(named.clone().fold(0, |all, key| all ^ names.touch(key)));
+        let is_held = |(key, offset)| names.get(key) == Some(Location::new(at.run(), offset));
+        let held = named.zip(at.offset()..).take_while(|place| is_held(*place)).count();
+        if held == 0 {
+            return 0;
+        }
+        self.writer.store.touch(self.shelf, at.run());
+        self.applied.duplicate += held as u64;
+        let last = Location::new(at.run(), at.offset() + held as u32 - 1);
+        *behind = Behind::Block(last, blocks[held - 1].sequence);
+        held
     }
 
     fn store_known(

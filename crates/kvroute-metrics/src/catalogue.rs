@@ -16,6 +16,7 @@ mod ledger;
 mod process;
 mod queue;
 mod request;
+mod roster;
 mod shadow;
 mod source;
 mod worker;
@@ -28,13 +29,13 @@ use kvroute_funnel::{
 
 use crate::{
     Endpoint, EngineRequests, EventKind, IdentityCheck, IdentityState, LatencyPart, MigrationReason,
-    PrefillFallbackReason, QueueRefusal, RejectReason, ReplayOutcome, RequestOutcome, RetryReason,
-    SourceState, Stage, TokenizerCache, WorkerState, WorkerType,
+    PrefillFallbackReason, Presence, QueueRefusal, RejectReason, ReloadOutcome, ReplayOutcome,
+    RequestOutcome, RetryReason, RetryRefusal, SourceState, Stage, TokenizerCache, WorkerState, WorkerType,
 };
 
 pub(crate) use self::{
     attempt::*, decision::*, funnel::*, handover::*, history::*, identity::*, index::*, latency::*,
-    ledger::*, process::*, queue::*, request::*, shadow::*, source::*, worker::*,
+    ledger::*, process::*, queue::*, request::*, roster::*, shadow::*, source::*, worker::*,
 };
 
 /// One metric family.
@@ -146,6 +147,7 @@ pub const CATALOGUE: &[&Row] = &[
     &DISPATCHED_ATTEMPTS,
     &ATTEMPTS,
     &RETRIES,
+    &RETRIES_REFUSED,
     &MIGRATIONS,
     &PREFILL_FALLBACKS,
     &STRANDED_PREFILL,
@@ -180,6 +182,10 @@ pub const CATALOGUE: &[&Row] = &[
     &SCHEDULING_MS,
     &DECISION_MS,
     // Workers.
+    &POOL_WORKERS,
+    &DISCOVERY_AGE,
+    &DISCOVERY_FAILING,
+    &CONFIG_RELOADS,
     &WORKER_STATE,
     &ACTIVE_DECODE_BLOCKS,
     &ACTIVE_PREFILL_TOKENS,

@@ -81,6 +81,7 @@ families! {
         dispatched_attempts: IntCounter, 0 = DISPATCHED_ATTEMPTS,
         attempts: IntCounter, 4 = ATTEMPTS,
         retries: IntCounter, 2 = RETRIES,
+        retries_refused: IntCounter, 2 = RETRIES_REFUSED,
         migrations: IntCounter, 2 = MIGRATIONS,
         prefill_fallbacks: IntCounter, 2 = PREFILL_FALLBACKS,
         stranded_prefill: IntCounter, 1 = STRANDED_PREFILL,
@@ -110,6 +111,8 @@ families! {
         find_matches_ms: Histogram, 0 = FIND_MATCHES_MS,
         scheduling_ms: Histogram, 0 = SCHEDULING_MS,
         decision_ms: Histogram, 0 = DECISION_MS,
+        pool_workers: IntGauge, 2 = POOL_WORKERS,
+        config_reloads: IntCounter, 1 = CONFIG_RELOADS,
         worker_state: IntGauge, 2 = WORKER_STATE,
         active_decode_blocks: IntGauge, 3 = ACTIVE_DECODE_BLOCKS,
         active_prefill_tokens: IntGauge, 3 = ACTIVE_PREFILL_TOKENS,
@@ -141,6 +144,7 @@ families! {
     late {
         history: HistoryFamilies,
         sharing: SharingFamilies,
+        discovery: DiscoveryFamilies,
     }
 }
 
@@ -160,6 +164,14 @@ families! {
         oldest_entry_age: Gauge, 1 = HISTORY_OLDEST_ENTRY_AGE,
         snapshot_seconds: Gauge, 1 = HISTORY_SNAPSHOT_SECONDS,
         sharing: IntGauge, 1 = HISTORY_SHARING,
+    }
+}
+
+families! {
+    /// How the discoveries of pools fare.
+    DiscoveryFamilies {
+        age: Gauge, 1 = DISCOVERY_AGE,
+        failing: IntGauge, 1 = DISCOVERY_FAILING,
     }
 }
 

@@ -14,6 +14,16 @@ closed_label! {
         Responses = "/v1/responses",
         /// Anthropic's messages.
         Messages = "/v1/messages",
+        /// Vectors of texts.
+        Embeddings = "/v1/embeddings",
+        /// Documents in the order of how well they answer a query.
+        Rerank = "/v1/rerank",
+        /// How well pairs of texts belong together.
+        Score = "/v1/score",
+        /// Token ids of a text or a chat.
+        Tokenize = "/tokenize",
+        /// Text of token ids.
+        Detokenize = "/detokenize",
         /// A path that the router does not serve.
         Unmatched = "unmatched",
     }
@@ -56,6 +66,26 @@ closed_label! {
         Unhealthy = "unhealthy",
         /// Its circuit breaker is open.
         Open = "open",
+    }
+}
+
+closed_label! {
+    /// Which workers of a pool are counted.
+    Presence {
+        /// All that are named for it and have not left.
+        Known = "known",
+        /// Those of them that take requests.
+        Ready = "ready",
+    }
+}
+
+closed_label! {
+    /// What became of a new configuration of a running router.
+    ReloadOutcome {
+        /// It was taken over.
+        Applied = "applied",
+        /// It was refused whole.
+        Refused = "refused",
     }
 }
 
@@ -130,8 +160,31 @@ closed_label! {
     RetryReason {
         /// The worker could not be reached: it never had the request.
         Connect = "connect",
-        /// The connection broke before any answer, though the worker may have had the request.
+        /// The connection broke before any answer had reached the client, though the worker may have had the request.
         Broken = "broken",
+        /// The worker answered with status 502, 503 or 504.
+        Unavailable = "unavailable",
+        /// The worker answered with status 500, or with an error as the first event of a stream.
+        Error = "error",
+        /// A connection that had brought answers before ended without one: the same worker is asked once more, within the
+        /// same attempt.
+        Stale = "stale",
+    }
+}
+
+closed_label! {
+    /// Why a request that its worker failed, and that might have been sent to another one, was not.
+    RetryRefusal {
+        /// The pool's retries are spent.
+        Budget = "budget",
+        /// It was sent as often as one request may be.
+        Limit = "limit",
+        /// Two workers failed under it, which may be its own doing.
+        Suspect = "suspect",
+        /// No other worker can take it.
+        NoWorker = "no_worker",
+        /// Its caller named the worker.
+        Pinned = "pinned",
     }
 }
 
@@ -192,6 +245,8 @@ closed_label! {
         Unhealthy = "unhealthy",
         /// The one that was asked failed.
         Failed = "failed",
+        /// The one that was asked computed it and said nothing of where its KV lies: it was started without a connector.
+        NoConnector = "no_connector",
         /// Enough of it was cached where it is decoded.
         Cached = "cached",
         /// It cannot be handed over: a list of prompts, several choices, or an endpoint that has no way for it.

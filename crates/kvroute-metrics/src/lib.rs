@@ -31,6 +31,7 @@ mod pool;
 mod queue;
 mod remembered;
 mod request;
+mod roster;
 pub mod rows;
 mod series;
 mod shadow;
@@ -49,8 +50,8 @@ pub use identity::{IdentityMetrics, TokenizerCacheMetrics};
 pub use kvroute_core::{Direction, MessageResult, ReplayOutcome, SharingState, SourceState};
 pub use label::{
     Endpoint, EngineRequests, EventKind, IdentityCheck, IdentityState, MigrationReason,
-    PrefillFallbackReason, QueueRefusal, RejectReason, RequestOutcome, RetryReason, Stage, TokenizerCache,
-    WorkerState, WorkerType,
+    PrefillFallbackReason, Presence, QueueRefusal, RejectReason, ReloadOutcome, RequestOutcome, RetryReason,
+    RetryRefusal, Stage, TokenizerCache, WorkerState, WorkerType,
 };
 pub use latency::{AddedLatency, LatencyPart};
 pub use metrics::Metrics;
@@ -60,6 +61,7 @@ pub use pool::{PoolLabels, PoolMetrics, SelectionOverlap};
 pub use queue::{QueueMetrics, RequestInLine};
 pub use remembered::RememberedMetrics;
 pub use request::{RequestCounters, RequestRecorder, RequestShape};
+pub use roster::{CrewMetrics, DiscoveryMetrics, ReloadMetrics};
 pub use sharing::SharingMetrics;
 pub use source::SourceMetrics;
 pub use stage::{StageInFlight, StageMetrics};

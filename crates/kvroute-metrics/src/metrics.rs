@@ -11,9 +11,9 @@ use crate::families::{Families, FamilySet};
 use crate::series::Scope;
 use crate::totals::Totals;
 use crate::{
-    MetricsError, MetricsOptions, OverheadMetrics, PoolLabels, PoolMetrics, QueueMetrics, RankMetrics,
-    RememberedMetrics, RequestCounters, SharingMetrics, SourceMetrics, SourceState, StageMetrics,
-    WorkerMetrics, WorkerState, WorkerType,
+    CrewMetrics, DiscoveryMetrics, MetricsError, MetricsOptions, OverheadMetrics, PoolLabels, PoolMetrics,
+    QueueMetrics, RankMetrics, ReloadMetrics, RememberedMetrics, RequestCounters, SharingMetrics,
+    SourceMetrics, SourceState, StageMetrics, WorkerMetrics, WorkerState, WorkerType,
 };
 
 /// One router's metrics, with a registry of their own. Cheap to clone; clones are the same metrics.
@@ -39,8 +39,8 @@ const UNKNOWN_MODEL: &str = "unknown";
 // === impl Metrics ===
 
 impl Metrics {
-    /// Registers every family of the catalogue, but for those of the history and its sharing: they come with the first pool
-    /// that has one, and with [`Metrics::sharing`].
+    /// Registers every family of the catalogue, but for those of the history, its sharing and discoveries: they come with
+    /// the first pool that has one, and with [`Metrics::sharing`] and [`Metrics::discovery`].
     pub fn new(options: &MetricsOptions) -> Result<Self, MetricsError> {
         options.validate()?;
         let registry = Registry::new();
@@ -86,6 +86,21 @@ impl Metrics {
     /// Those of them that wait, because a pool of which nothing is known yet may serve their model.
     pub fn unknown_model_queue(&self) -> &QueueMetrics {
         &self.unknown_model.queue
+    }
+
+    /// Handles of the workers of a configured pool.
+    pub fn crew(&self, pool: &str) -> CrewMetrics {
+        CrewMetrics::new(&self.families, pool)
+    }
+
+    /// Handles of a pool's discovery. To be asked for only where there is one: from then on its families exist.
+    pub fn discovery(&self, pool: &str) -> DiscoveryMetrics {
+        DiscoveryMetrics::new(&self.families, pool)
+    }
+
+    /// Counters of new configurations.
+    pub fn reloads(&self) -> &ReloadMetrics {
+        &self.totals.reloads
     }
 
     /// Handles of one worker that joined.

@@ -17,7 +17,7 @@ use crate::shadow::ShadowCounters;
 use crate::totals::Totals;
 use crate::{
     AddedLatency, AttemptMetrics, IdentityMetrics, MigrationReason, ModelFunnel, PrefillFallbackReason,
-    QueueMetrics, RankMetrics, RequestCounters, RequestRecorder, RequestShape, RetryReason,
+    QueueMetrics, RankMetrics, RequestCounters, RequestRecorder, RequestShape, RetryReason, RetryRefusal,
     TokenizerCacheMetrics, WorkerType,
 };
 
@@ -50,6 +50,7 @@ pub struct PoolMetrics {
     phases: [OnceLock<Arc<PhaseMetrics>>; Phase::ALL.len()],
     requests: Arc<RequestCounters>,
     retries: [IntCounter; RetryReason::ALL.len()],
+    retries_refused: [IntCounter; RetryRefusal::ALL.len()],
     decisions: Vec<(&'static str, IntCounter)>,
     recorded: IntCounter,
     unrecorded: IntCounter,
@@ -108,6 +109,9 @@ impl PoolMetrics {
             requests: Arc::new(RequestCounters::new(families, labels.model.as_str())),
             retries: RetryReason::ALL
                 .map(|reason| scope.hold(&families.retries, [labels.model.as_str(), reason.as_str()])),
+            retries_refused: RetryRefusal::ALL.map(|reason| {
+                scope.hold(&families.retries_refused, [labels.model.as_str(), reason.as_str()])
+            }),
             decisions,
             recorded: scope.hold(&families.decisions_recorded, [labels.model.as_str()]),
             unrecorded: scope.hold(&families.decisions_unrecorded, [labels.model.as_str()]),
@@ -168,6 +172,11 @@ impl PoolMetrics {
     /// Counts an attempt that follows a failed one.
     pub fn retried(&self, reason: RetryReason) {
         self.retries[reason as usize].inc();
+    }
+
+    /// Counts a request that was not sent again.
+    pub fn not_retried(&self, reason: RetryRefusal) {
+        self.retries_refused[reason as usize].inc();
     }
 
     /// Makes the migrations exist at zero. To be called where streams can go on with another worker: elsewhere they are

@@ -79,6 +79,8 @@ pub const DISPATCHED_ATTEMPTS: &Row = &catalogue::DISPATCHED_ATTEMPTS;
 pub const ATTEMPTS: &Row = &catalogue::ATTEMPTS;
 /// Attempts that follow a failed one of the same request.
 pub const RETRIES: &Row = &catalogue::RETRIES;
+/// Requests that a worker failed and that were not sent to another one, by why.
+pub const RETRIES_REFUSED: &Row = &catalogue::RETRIES_REFUSED;
 /// Streams that went on with another worker behind their first token.
 pub const MIGRATIONS: &Row = &catalogue::MIGRATIONS;
 /// Requests whose prompt was not computed by a prefill worker, by why.
@@ -139,6 +141,14 @@ pub const FIND_MATCHES_MS: &Row = &catalogue::FIND_MATCHES_MS;
 pub const SCHEDULING_MS: &Row = &catalogue::SCHEDULING_MS;
 /// Time of a whole decision, from token ids to a booked worker.
 pub const DECISION_MS: &Row = &catalogue::DECISION_MS;
+/// Workers of a configured pool, and those of them that take requests.
+pub const POOL_WORKERS: &Row = &catalogue::POOL_WORKERS;
+/// Time since the last look of a pool's discovery that succeeded.
+pub const DISCOVERY_AGE: &Row = &catalogue::DISCOVERY_AGE;
+/// Whether the last look of a pool's discovery failed.
+pub const DISCOVERY_FAILING: &Row = &catalogue::DISCOVERY_FAILING;
+/// New configurations of a running router, by what became of them.
+pub const CONFIG_RELOADS: &Row = &catalogue::CONFIG_RELOADS;
 /// Whether a worker takes requests: 1 for its current state, 0 for the others.
 pub const WORKER_STATE: &Row = &catalogue::WORKER_STATE;
 /// Blocks of the sequences that the router booked on a rank, shared prefixes once.

@@ -9,7 +9,7 @@ use crate::families::Families;
 use crate::history::HistoryTotals;
 use crate::series::Scope;
 use crate::sharing::SharingCounters;
-use crate::{AddedLatency, OverheadMetrics, StageMetrics, WorkerType};
+use crate::{AddedLatency, OverheadMetrics, ReloadMetrics, StageMetrics, WorkerType};
 
 /// Resolved once, when the metrics are made; never removed.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub(crate) struct Totals {
     pub(crate) hit_rate: Histogram,
     pub(crate) overhead: OverheadMetrics,
     pub(crate) added_latency: AddedLatency,
+    pub(crate) reloads: ReloadMetrics,
     history: OnceLock<HistoryTotals>,
     sharing: OnceLock<Arc<SharingCounters>>,
     stages: [OnceLock<(StageMetrics, Scope)>; Phase::ALL.len()],
@@ -50,6 +51,7 @@ impl Totals {
             hit_rate: scope.hold(&families.hit_rate, []),
             overhead: OverheadMetrics::new(families, &mut scope),
             added_latency: AddedLatency::new(families, &mut scope),
+            reloads: ReloadMetrics::new(families),
             history: OnceLock::new(),
             sharing: OnceLock::new(),
             stages: Default::default(),

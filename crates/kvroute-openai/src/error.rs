@@ -58,16 +58,16 @@ impl ErrorBody {
     }
 
     /// The event that ends a broken stream of an endpoint, with a blank line behind it. Clients of chats and completions
-    /// look for `error` in the data, those of the other two for an event of that type; `sequence_number` is for those
+    /// look for `error` in the data, those of responses and messages for an event of that type; `sequence_number` is for those
     /// that number their events.
     pub fn to_event(&self, endpoint: Endpoint, sequence_number: u64) -> Bytes {
         let fields = match endpoint {
-            Endpoint::ChatCompletions | Endpoint::Completions => return self.to_plain_event(),
             Endpoint::Responses => serde_json::json!({
                 "type": "error", "code": self.code, "message": self.message, "param": self.param,
                 "sequence_number": sequence_number,
             }),
             Endpoint::Messages => serde_json::json!({"type": "error", "error": self.fields()}),
+            _ => return self.to_plain_event(),
         };
         Bytes::from(format!("event: error\ndata: {fields}\n\n"))
     }

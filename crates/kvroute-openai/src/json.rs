@@ -232,11 +232,12 @@ impl<'a> JsonReader<'a> {
         }
     }
 
+    /// The message names [`JsonReader::MAX_DEPTH`].
     fn open(&mut self, bracket: u8, problem: &'static str) -> Result<(), JsonError> {
         self.expect(bracket, problem)?;
         self.depth += 1;
         if self.depth > Self::MAX_DEPTH {
-            return Err(self.error("nested too deeply"));
+            return Err(self.error("arrays and objects nested deeper than 128 levels").too_deep());
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod fields;
 mod foreign;
 mod injection;
 mod members;
+mod unread;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ pub use self::continuation::AnswerSoFar;
 use self::continuation::Obstacles;
 use self::foreign::ForeignFields;
 use self::injection::{Edit, Injection};
+use self::unread::UnreadFields;
 use crate::{Endpoint, JsonKind, JsonReader, Obstacle, Prompt, RequestError};
 
 /// A request that was read once. Everything that is not listed here passes upstream untouched.
@@ -106,6 +108,7 @@ struct Fields {
     obstacles: Obstacles,
     chat: ChatFields,
     foreign: ForeignFields,
+    unread: UnreadFields,
     prompt: Option<Prompt>,
 }
 
@@ -196,6 +199,7 @@ impl Fields {
                 self.model = fields::string(reader, "model")?;
                 self.model_at = Some(start..reader.position());
             }
+            _ if !endpoint.generates() => self.unread.read(reader, key, body)?,
             "stream" => self.stream = fields::boolean(reader, "stream")?.unwrap_or(false),
             "cache_salt" => self.cache_salt = fields::string(reader, "cache_salt")?,
             "extra_key" => self.extra_key = fields::written(reader)?,
@@ -268,6 +272,7 @@ impl Fields {
             Endpoint::ChatCompletions => Prompt::Chat(self.chat.into_prompt(self.add_special_tokens)?),
             Endpoint::Completions => completion::finish_prompt(self.prompt, self.add_special_tokens)?,
             Endpoint::Responses | Endpoint::Messages => self.foreign.prompt(),
+            _ => self.unread.prompt(),
         };
         Ok(ClientRequest {
             endpoint,

@@ -122,7 +122,7 @@ impl Pool {
 
     /// Nobody there is another trouble than everybody busy.
     fn unplaced(&self, refused: Refused, waited_before: Duration, lane: Lane) -> Unplaced {
-        let is_anybody_there = || self.fleet().suiting(&lane).any(|rank| rank.worker.takes_requests());
+        let is_anybody_there = || self.fleet().usable(&lane).next().is_some();
         match refused {
             Refused::Closed => Unplaced::Stopping,
             _ if !is_anybody_there() => Unplaced::NoWorker(lane),

@@ -24,12 +24,15 @@ use crate::pool::Pool;
 use crate::promise::Promise;
 use crate::rank::Rank;
 use crate::trail::{AttemptTrail, Trail};
+use crate::worker::Pass;
 
 /// The open books of one attempt.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pool: Arc<Pool>,
     rank: Arc<Rank>,
+    /// What it may tell of its worker; `None` once it has.
+    pass: Option<Pass>,
     phase: Phase,
     received: Instant,
     waited: Duration,
@@ -72,6 +75,7 @@ struct Booked {
 pub(crate) struct AttemptParams {
     pub(crate) pool: Arc<Pool>,
     pub(crate) rank: Arc<Rank>,
+    pub(crate) pass: Pass,
     pub(crate) id: AttemptId,
     pub(crate) phase: Phase,
     pub(crate) received: Instant,
@@ -96,6 +100,7 @@ impl Attempt {
         let AttemptParams {
             pool,
             rank,
+            pass,
             id,
             phase,
             received,
@@ -128,6 +133,7 @@ impl Attempt {
         Self {
             pool,
             rank,
+            pass: Some(pass),
             phase,
             received,
             waited,
@@ -241,6 +247,18 @@ impl Attempt {
         self.trail.failed(error);
     }
 
+    /// It fails, and that is its worker's fault, in words. An attempt that fails otherwise tells nothing of its worker.
+    pub(crate) fn blame_worker(&mut self, cause: &str) {
+        if let Some(pass) = self.pass.take() {
+            pass.failed(cause);
+        }
+    }
+
+    /// What it tells of its worker is for somebody else to say, who knows later what came of it.
+    pub(crate) fn take_pass(&mut self) -> Option<Pass> {
+        self.pass.take()
+    }
+
     /// Closes the books.
     pub(crate) fn finish(mut self, close: Close) {
         self.settle(close, request_outcome(close));
@@ -296,6 +314,9 @@ impl Attempt {
         }
         let (desk, id) = (self.pool.desk(), books.booking.id);
         if self.output.is_zero() {
+            if let Some(pass) = &self.pass {
+                pass.shows_life();
+            }
             if self.phase != Phase::Prefill {
                 self.trail.first_token(since_headers);
             }
@@ -330,6 +351,11 @@ impl Attempt {
     /// Closes everything but the request's recorder; `None` if that was done already.
     fn close(&mut self, close: Close) -> Option<RequestRecorder> {
         let Books { booking, mut ledger, recorder, decision } = self.books.take()?;
+        // Before the booking goes, which lets others in.
+        match self.pass.take() {
+            Some(pass) if close == Close::Completed => pass.succeeded(),
+            returned => drop(returned),
+        }
         let span = self.trail.span().clone();
         let _entered = span.enter();
         let input = ledger.opening().count.input();

@@ -1,11 +1,26 @@
 //! What a pool is told, already validated: plain data, no parsing and no defaults that depend on a file format.
 
+mod discovery;
+mod faults;
+mod worker_spec;
+mod worker_url;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use kvroute_core::{BlockSize, ModelName, Tokens, WorkerId, WorkerRole};
+use kvroute_engine::UpstreamTls;
 use kvroute_select::{CostWeights, PolicyOptions, QueueOrder};
 use kvroute_zmtp::Endpoint;
+use tokio::time::Instant;
+
+pub use self::discovery::{DiscoveryConfig, DiscoveryKind, DnsName};
+pub use self::faults::{BreakerConfig, HealthConfig, RetryConfig};
+pub use self::worker_spec::{
+    EXPECTED_EVENTS, EXPECTED_REPLAY, EXPECTED_ROLE, RankCount, SpecError, WorkerSpec, parse_events,
+    parse_replay,
+};
+pub use self::worker_url::{EXPECTED_WORKER_URL, parse_worker_url};
 
 /// Everything the router needs to run.
 #[derive(Clone, Debug)]
@@ -63,8 +78,18 @@ pub struct PoolConfig {
     pub engine_load: Option<Duration>,
     /// Limits of one upstream call.
     pub timeouts: Timeouts,
+    /// When a worker's own failures take it out.
+    pub breaker: BreakerConfig,
+    /// How workers are asked whether they are well.
+    pub health: HealthConfig,
+    /// How often requests are sent again.
+    pub retries: RetryConfig,
+    /// How workers with an `https` address are verified, and what is shown to them.
+    pub tls: UpstreamTls,
     /// The pool's static workers.
     pub workers: Vec<WorkerConfig>,
+    /// Where further workers are found; `None`: nowhere.
+    pub discovery: Option<DiscoveryConfig>,
 }
 
 /// Where a pool's token ids come from.
@@ -261,7 +286,12 @@ impl PoolConfig {
             migrations: 1,
             engine_load: None,
             timeouts: Timeouts::default(),
+            breaker: BreakerConfig::default(),
+            health: HealthConfig::default(),
+            retries: RetryConfig::default(),
+            tls: UpstreamTls::default(),
             workers,
+            discovery: None,
         }
     }
 }
@@ -309,6 +339,22 @@ impl Default for DecisionsConfig {
 }
 
 // === impl Timeouts ===
+
+impl Timeouts {
+    /// The limit of the first piece of a stream, by its name and value, and when it is over: of an attempt that began and
+    /// whose head came at these times. Until something comes `first_byte` holds, and `idle` where that lasts longer.
+    pub(crate) fn first_piece(
+        &self,
+        began: Instant,
+        head_came: Instant,
+    ) -> (&'static str, Duration, Instant) {
+        let (first_byte, idle) = (began + self.first_byte, head_came + self.idle);
+        match first_byte > idle {
+            true => ("first_byte", self.first_byte, first_byte),
+            false => ("idle", self.idle, idle),
+        }
+    }
+}
 
 impl Default for Timeouts {
     fn default() -> Self {

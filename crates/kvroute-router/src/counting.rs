@@ -6,6 +6,7 @@
 //! of the pool ([`crate::identity`]): the engines count it, or nobody does.
 
 pub(crate) mod engine;
+mod images;
 mod long_work;
 pub(crate) mod prompts;
 
@@ -18,6 +19,7 @@ use kvroute_openai::{ClientRequest, Prompt, RequestError};
 use kvroute_tokenize::{ChatRules, EncodeError, EncodeErrorKind, PromptTokenizer};
 
 use self::engine::EngineTokenizer;
+use self::images::ImageCounter;
 use self::long_work::LongWork;
 use self::prompts::Origin;
 pub(crate) use self::prompts::TokenizedPrompts;
@@ -42,6 +44,7 @@ pub(crate) struct PromptCounter {
     mode: CountMode,
     local: Option<Arc<PromptTokenizer>>,
     engine: EngineTokenizer,
+    images: ImageCounter,
     identity: PoolIdentity,
     long_work: LongWork,
     failures: LogGate,
@@ -97,6 +100,7 @@ impl PromptCounter {
             mode,
             local,
             engine: EngineTokenizer::new(),
+            images: ImageCounter::new(),
             identity: PoolIdentity::default(),
             long_work: LongWork::of_this_process(),
             failures: LogGate::default(),
@@ -122,12 +126,19 @@ impl PromptCounter {
     pub(crate) fn joined(&self, pool: &Arc<Pool>, rank: &Arc<Rank>, vocabulary: Option<u32>) {
         if self.mode == CountMode::Exact {
             self.engine.forget();
+            self.images.forget();
             identity::joined(pool, rank, vocabulary);
         }
     }
 
+    /// Whether a worker says that it can be asked about chats with images; `None` where that is to be seen.
+    pub(crate) fn can_count_images(&self, rank: &Rank, told: Option<bool>) {
+        self.images.told(&rank.name.worker, told);
+    }
+
     /// A worker did not answer for a while and does again, maybe with another model: nothing is taken for known.
     pub(crate) fn came_back(&self, pool: &Arc<Pool>, rank: &Arc<Rank>) {
+        self.can_count_images(rank, None);
         let vocabulary = self.identity.vocabulary_of(&rank.name.worker);
         self.identity.left(pool, &rank.name.worker);
         self.joined(pool, rank, vocabulary);
@@ -158,6 +169,9 @@ impl PromptCounter {
         pool: &Arc<Pool>,
     ) -> Result<Counting, RequestError> {
         let estimate = Tokens::new(request.body().len() as u64 / BYTES_A_TOKEN);
+        if !request.endpoint.generates() {
+            return Ok(Counting::Uncounted(UncountedReason::Endpoint, estimate));
+        }
         if self.mode == CountMode::Off {
             return Ok(Counting::Uncounted(UncountedReason::Off, estimate));
         }
@@ -165,7 +179,10 @@ impl PromptCounter {
             return Ok(Counting::Uncounted(UncountedReason::Template, estimate));
         }
         if request.has_multimodal {
-            return Ok(Counting::Uncounted(UncountedReason::Multimodal, estimate));
+            return Ok(match self.count_images(request, pool).await {
+                Some(prompts) => Counting::Exact(prompts),
+                None => Counting::Uncounted(UncountedReason::Multimodal, estimate),
+            });
         }
         if let Prompt::TokenLists(lists) = &request.prompt {
             self.check_vocabulary(lists)?;
@@ -175,6 +192,13 @@ impl PromptCounter {
             Ok(prompts) => Counting::Exact(prompts),
             Err(reason) => Counting::Uncounted(reason, estimate),
         })
+    }
+
+    /// By the workers, who alone know what an image becomes. What they do not tell is a matter of this request.
+    async fn count_images(&self, request: &ClientRequest, pool: &Pool) -> Option<TokenizedPrompts> {
+        // In a box, as with other questions to workers.
+        let counted = Box::pin(self.images.count(request, pool, self.identity.style())).await;
+        counted.inspect_err(|problem| self.uncounted(problem, UncountedReason::Multimodal, pool)).ok()
     }
 
     async fn counted(
@@ -309,11 +333,15 @@ impl PromptCounter {
     }
 
     fn failed(&self, error: &EncodeError, reason: UncountedReason, pool: &Pool) -> UncountedReason {
+        self.uncounted(error, reason, pool);
+        reason
+    }
+
+    fn uncounted(&self, error: &dyn std::fmt::Display, reason: UncountedReason, pool: &Pool) {
         if let Some(unlogged) = self.failures.open() {
             let (model, reason) = (pool.model(), reason.as_str());
             tracing::warn!(%model, reason, %error, unlogged, "prompt cannot be counted");
         }
-        reason
     }
 }
 
@@ -324,9 +352,10 @@ const fn reason_of(error: &EncodeError) -> UncountedReason {
     }
 }
 
-/// An engine that nobody knows gets its chats as they are; the reports' prompt lengths tell where that is wrong. llama.cpp is
-/// asked for its chats, and comes nearest to vLLM where it does not tell.
-const fn chat_rules(style: Option<ChatStyle>) -> ChatRules {
+/// The rules by which a chat is rendered for an engine of this style. An engine that nobody knows gets its chats as they are;
+/// the reports' prompt lengths tell where that is wrong. llama.cpp is asked for its chats, and comes nearest to vLLM where it
+/// does not tell.
+pub const fn chat_rules(style: Option<ChatStyle>) -> ChatRules {
     match style {
         Some(ChatStyle::Vllm | ChatStyle::LlamaCpp) => ChatRules::Vllm,
         Some(ChatStyle::Sglang) => ChatRules::Sglang,

@@ -25,6 +25,7 @@ use tokio::time::Instant;
 use crate::affinity;
 use crate::hints::{Hints, Pin};
 use crate::rank::Rank;
+use crate::worker::Pass;
 
 /// The policy and the load of one pool.
 #[derive(Debug)]
@@ -85,6 +86,8 @@ pub(crate) struct Placement<T> {
     pub(crate) attempt: AttemptId,
     /// The rank.
     pub(crate) rank: Arc<Rank>,
+    /// What the attempt may tell of its worker. Taken with the decision: of two that come at once one tries a worker.
+    pub(crate) pass: Pass,
     /// A, F2 and F3; `None` where no index was asked.
     pub(crate) stages: Option<CachedStages>,
     /// What was given up between them.
@@ -157,6 +160,7 @@ impl Desk {
             stages,
             given_up,
             speed: selector.prefill_speed(rank.slot),
+            pass: rank.worker.pass(),
             rank,
             overlap: overlap(inquiry, selector.candidates(), position),
             reason,
@@ -216,10 +220,16 @@ impl Desk {
         let now = self.now();
         let mut desk = self.state.lock();
         desk.selector.book_mut().settle(now);
-        ranks.any(|rank| match rank.busy_above {
+        ranks.any(|rank| match rank.busy_above() {
             Some(limit) => desk.selector.load(rank.slot).prefill_tokens <= limit,
             None => true,
         })
+    }
+
+    /// Attempts in flight on these ranks.
+    pub(crate) fn running<'a>(&self, ranks: impl Iterator<Item = &'a Arc<Rank>>) -> u64 {
+        let desk = self.state.lock();
+        ranks.map(|rank| desk.selector.load(rank.slot).active_requests).sum()
     }
 
     /// When there should be room for one more that may use these ranks of all, while so many tokens wait in line.
@@ -289,6 +299,7 @@ impl<'a> Inquiry<'a> {
     fn question(&'a self, views: &'a mut Vec<RankView>, now: Duration) -> Question<'a> {
         views.clear();
         views.extend(self.ranks.iter().map(|rank| self.view(rank)));
+        self.let_the_least_bad_in(views);
         Question {
             ranks: views,
             cached: self.cached,
@@ -315,13 +326,39 @@ impl<'a> Inquiry<'a> {
         }
     }
 
+    /// Where every rank that could serve the request is out only for what it failed at before, one of them is tried all the
+    /// same: the one that would be tried next, or all of them once each is being tried. A request would fail for certain
+    /// otherwise. Whoever names a rank is told of its state instead.
+    fn let_the_least_bad_in(&self, views: &mut [RankView]) {
+        if self.pin.is_some() || views.iter().any(|view| view.excluded.is_none()) {
+            return;
+        }
+        let could_serve = |rank: &&Arc<Rank>| self.lasting_exclusion(rank).is_none();
+        let bad = self.ranks.iter().filter(could_serve).map(|rank| (rank.worker.badness(), &rank.worker));
+        let Some(((is_tried, _), least_bad)) = bad.min_by_key(|(badness, _)| *badness) else { return };
+        for (rank, view) in self.ranks.iter().zip(views) {
+            if could_serve(&rank) && (is_tried || Arc::ptr_eq(&rank.worker, least_bad)) {
+                view.excluded = None;
+            }
+        }
+    }
+
     /// Why the rank must not get the request: of several reasons the one that the funnel's order puts first.
     fn exclusion(&self, rank: &Rank) -> Option<Exclusion> {
+        let lasting = self.lasting_exclusion(rank);
+        if rank.worker.is_admitted() {
+            return lasting;
+        }
+        Some(lasting.map_or(Exclusion::Unhealthy, |reason| reason.min(Exclusion::Unhealthy)))
+    }
+
+    /// The same, whatever its worker failed at before.
+    fn lasting_exclusion(&self, rank: &Rank) -> Option<Exclusion> {
         if self.pin.is_some_and(|pin| !pin.names(&rank.name)) {
             return Some(Exclusion::Pinned);
         }
-        if !rank.worker.takes_requests() {
-            return Some(Exclusion::Unhealthy);
+        if let Some(reason) = rank.worker.exclusion() {
+            return Some(reason);
         }
         if self.adapter.is_some_and(|adapter| !rank.serves_adapter(adapter)) {
             return Some(Exclusion::Adapter);

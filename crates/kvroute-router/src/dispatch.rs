@@ -2,10 +2,14 @@
 //!
 //! A stream is asked for usage where its client did not ask, because the report stands in it; an engine that gives token
 //! ids is asked for those where the history learns of generated text. An engine may refuse such a field; it is asked again
-//! at once without it, and no more from then on. Nothing has reached the client by then, so it is still one attempt.
+//! at once without it, and no more from then on. Nothing has reached the client by then, so it is still one attempt. So is
+//! a request that was sent on a connection that its worker had closed meanwhile, and is sent once more.
 
 mod exchange;
+mod failure;
 mod injected;
+mod streamed;
+mod told_error;
 
 use std::sync::Arc;
 
@@ -20,8 +24,11 @@ use kvroute_funnel::Close;
 use kvroute_metrics::{RequestRecorder, RetryReason};
 use kvroute_openai::{BodyScan, Observation, StreamScanner, TokenIds, UpstreamEdits, UsageCorrection};
 
-pub(crate) use self::exchange::{Answer, Failure, Limits};
+pub(crate) use self::exchange::{Answer, Limits};
+pub(crate) use self::failure::Failure;
 pub(crate) use self::injected::Injected;
+pub(crate) use self::streamed::Streamed;
+pub(crate) use self::told_error::{is_own_fault, tells_own_fault};
 use crate::attempt::Attempt;
 use crate::error::RouteError;
 use crate::handover::Answered;
@@ -104,12 +111,24 @@ pub(crate) async fn ask(
     limits: &Limits,
 ) -> Result<(Answer, Injected), Failure> {
     let wanted = Injected::wanted(attempt, &route.request);
-    let mut injected = wanted;
+    let (mut injected, mut has_broken) = (wanted, false);
     loop {
         let request = upstream_request(attempt, route, leg, injected)?;
-        let answer = Answer::to(request, attempt, limits).await?;
+        let answer = match Answer::to(request, attempt, limits).await {
+            Ok(answer) => answer,
+            Err(failure) if has_broken => return Err(failure.behind_a_break()),
+            Err(failure) if failure.is_stale(attempt) => {
+                attempt.pool().metrics().retried(RetryReason::Stale);
+                has_broken = true;
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         let Some(left) = injected.without_refused(&answer) else {
             wanted.remember(injected, &answer, &attempt.rank().worker);
+            if let Some(fault) = answer.fault() {
+                attempt.blame_worker(&fault);
+            }
             return Ok((answer, injected));
         };
         injected = left;
@@ -143,7 +162,7 @@ fn upstream_request(
         .parse::<Uri>()
         .map_err(http::Error::from)
         .and_then(|uri| Request::builder().method(Method::POST).uri(uri).body(Full::new(body)));
-    let mut request = built.map_err(|error| Failure::Broke(error.to_string()))?;
+    let mut request = built.map_err(|error| Failure::Unusable(error.to_string()))?;
     *request.headers_mut() = headers::for_worker(&route.headers, &route.request_id);
     attempt.propagate(request.headers_mut());
     if let RankSteering::Header(header) = steering {
@@ -188,6 +207,9 @@ fn whole(
         attempt.rank().made_response(id);
     }
     let has_failed = scan.observations.contains(&Observation::Error);
+    if has_failed && is_own_fault(&scan.forward) {
+        attempt.blame_worker("it answered with an error");
+    }
     attempt.finish(if has_failed { Close::Failed } else { Close::Completed });
     for_client(head, route, RelayBody::whole(scan.forward))
 }

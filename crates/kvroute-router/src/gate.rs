@@ -111,6 +111,13 @@ impl<R: Room> Gate<R> {
         }
     }
 
+    /// From now on so many may wait, in this order. Those who wait keep their places.
+    pub(crate) fn configure(&self, config: &QueueConfig) {
+        let mut state = self.state.lock();
+        state.line.configure(config.limit, config.order, config.timeout / PATIENCE_SHARE);
+        self.unlock(state, None);
+    }
+
     /// Turns away all who wait, and whoever comes.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();

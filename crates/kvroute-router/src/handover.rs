@@ -21,10 +21,12 @@ use kvroute_openai::{Prompt, UsageCorrection};
 use crate::admission::Unplaced;
 use crate::config::OnNoPrefill;
 use crate::dispatch::{Failed, Sent, explanation};
+use crate::error::ErrorKind;
 use crate::placing::{DecisionTimer, Opened};
 use crate::pool::Pool;
 use crate::retries::{Trials, Unsent, Why};
 use crate::route::{Leg, Route};
+use crate::worker::Worker;
 
 /// The head of a client's answer.
 #[derive(Debug)]
@@ -80,7 +82,7 @@ impl Pool {
             self.metrics().prefill_fell_back(reason);
             return self.answer_whole(route, trials, Some(recorder)).await;
         }
-        match self.answer_in_two(route, trials.clone(), recorder).await {
+        match Box::pin(self.answer_in_two(route, trials.clone(), recorder)).await {
             Ok(answered) => Ok(answered),
             Err(missed) => self.answer_all_the_same(route, trials, missed).await,
         }
@@ -123,13 +125,14 @@ impl Pool {
     /// Whether its decode workers only take over, and no other worker is there or to come.
     fn serves_nobody_whole(&self) -> bool {
         let fleet = self.fleet();
-        let is_one_to_come = self.config().workers.iter().any(|worker| worker.role == WorkerRole::Aggregated);
+        let is_whole = |worker: &Arc<Worker>| worker.config().role == WorkerRole::Aggregated;
+        let is_one_to_come = self.plan().crew.now().iter().any(is_whole);
         let takers = &fleet.of_phase(Phase::Decode).ranks;
         !is_one_to_come && !takers.is_empty() && fleet.of_phase(Phase::Aggregated).ranks.is_empty()
     }
 
     /// Whether a prompt that no prefill worker computes may be computed where it is decoded.
-    pub(crate) fn may_be_served_whole(&self) -> bool {
+    fn may_be_served_whole(&self) -> bool {
         let is_wanted = self.config().on_no_prefill == OnNoPrefill::Fallback;
         is_wanted && !self.fleet().of_phase(Phase::Aggregated).ranks.is_empty()
     }
@@ -197,7 +200,7 @@ impl Pool {
             let opened = Opened::of(route, recorder, None);
             let attempt = self.open(decision, &route.asked(&leg, prefills.tried()), opened);
             let tried = match attempt.rank().engine.handoff() {
-                Some(Handoff::Bootstrap) => self.ask_both(route, attempt, &decodes).await,
+                Some(Handoff::Bootstrap) => Box::pin(self.ask_both(route, attempt, &decodes)).await,
                 _ => self.ask_in_turn(route, attempt, &decodes).await,
             };
             let (failed, trials) = match tried {
@@ -206,8 +209,8 @@ impl Pool {
                 Tried::PrefillFailed(failed) => (failed, &mut prefills),
                 Tried::DecodeFailed(failed) => (failed, &mut decodes),
             };
-            let retry = trials.failed(failed.worker, failed.retry);
-            let next = retry.and_then(|reason| self.place_again(route, &leg, &prefills, reason));
+            let retry = trials.failed(failed.worker, failed.retry).filter(|_| self.may_go_on(trials).is_ok());
+            let next = retry.and_then(|reason| self.place_again(route, &leg, &prefills, reason).ok());
             match next {
                 Some(next) if failed.recorder.is_some() => (decision, recorder) = (next, failed.recorder),
                 _ => {
@@ -263,6 +266,9 @@ impl Why {
     /// Why a request is served whole after this; `None` where that would not help.
     const fn fallback(&self) -> Option<PrefillFallbackReason> {
         match self {
+            Self::Failed(error) if matches!(error.kind(), ErrorKind::NotHandedOver { .. }) => {
+                Some(PrefillFallbackReason::NoConnector)
+            }
             Self::Failed(_) => Some(PrefillFallbackReason::Failed),
             Self::Unplaced(Unplaced::NoWorker(_)) => Some(PrefillFallbackReason::NoWorker),
             Self::Unplaced(_) => None,

@@ -69,6 +69,15 @@ impl Fleet {
         self.ranks.iter().filter(is_home).filter(|rank| lane.suits(rank))
     }
 
+    /// The ranks that may get such a request now: those that take requests; where none does, those that are out only for
+    /// what they failed at before. A caller that names a rank gets that one or none.
+    pub(crate) fn usable<'a>(&'a self, lane: &'a Lane) -> impl Iterator<Item = &'a Arc<Rank>> {
+        let takes_requests = |rank: &Arc<Rank>| rank.worker.takes_requests();
+        let is_nobody_well = lane.pin.is_none() && !self.suiting(lane).any(takes_requests);
+        let may_try = move |rank: &Arc<Rank>| is_nobody_well && rank.worker.may_be_tried();
+        self.suiting(lane).filter(move |rank| takes_requests(rank) || may_try(rank))
+    }
+
     /// The rank that such a request belongs to; `None` if there is none, or it has left the pool.
     pub(crate) fn home_of(&self, lane: &Lane) -> Option<&Arc<Rank>> {
         let home = lane.home?;

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kvroute_core::{BlockSize, ModelName, Tokens, WorkerRole};
+use kvroute_core::{BlockSize, ModelName, WorkerRole};
 use kvroute_engine::{AnnouncedEvents, EngineKind, Probe, ServedModel};
 use kvroute_metrics::WorkerType;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{BusyThreshold, TokenizerSource};
+use crate::config::TokenizerSource;
 use crate::engine_load::{ToldLoad, follow};
 use crate::feed::Feed;
 use crate::fleet::Fleet;
@@ -97,11 +97,11 @@ impl Membership {
         check_role(worker, found)?;
         let pool = shared.pool_for(&model, plan).map_err(|error| error.to_string())?;
         let dp_ranks = worker.config().dp_ranks.unwrap_or(found.dp_ranks).max(1);
-        let block_size = found.block_size.or(plan.config.block_size).unwrap_or(BlockSize::DEFAULT);
+        let block_size = found.block_size.or(plan.config().block_size).unwrap_or(BlockSize::DEFAULT);
         pool.remember(block_size).await;
         let stop = CancellationToken::new();
-        let (adapters, busy_above) = (adapters(&model, found), busy_above(plan, found));
-        let interval = plan.config.engine_load.filter(|_| found.engine.tells_load());
+        let adapters = adapters(&model, found);
+        let interval = plan.config().engine_load.filter(|_| found.engine.tells_load());
         let mut feeds = JoinSet::new();
         let (mut ranks, mut followed) = (Vec::new(), 0);
         for opened in sources::open(&pool, worker, found, dp_ranks).await? {
@@ -116,11 +116,12 @@ impl Membership {
                 block_size,
                 metrics: shared.metrics().rank(&opened.name, worker_type(worker.config().role)),
                 source: sources::source_of(&pool, &opened, &cache, shared.metrics()),
-                busy_above,
+                busy_above: plan.config().queue.threshold.of(found.batch_tokens),
                 adapters: adapters.clone(),
                 told_load: interval.map(|interval| ToldLoad::new(interval, found.kv_capacity)),
                 name: opened.name,
             }));
+            rank.computes(found.batch_tokens);
             followed += usize::from(opened.follower.is_some());
             if rank.source.is_some() {
                 let feed = Feed::new(Arc::clone(&pool), Arc::clone(&rank));
@@ -133,10 +134,13 @@ impl Membership {
         }
         if let Some(rank) = ranks.first() {
             pool.counter().joined(&pool, rank, found.vocabulary);
+            pool.counter().can_count_images(rank, found.can_render);
         }
         pool.change_fleet(|fleet| fleet.with(&ranks));
+        let threshold = pool.config().queue.threshold;
+        ranks.iter().for_each(|rank| rank.limit(threshold)); // It may have changed before they were seen.
         worker.set_member(true);
-        pool.members().joined(worker, found, pool.config());
+        pool.members().joined(worker, found, &pool.config());
         shared.worker_joined();
         tell(&pool, &ranks, found, followed);
         Ok(Self { pool, worker: Arc::clone(worker), ranks, identity: identity(found), feeds, stop })
@@ -170,8 +174,15 @@ impl Membership {
         }
     }
 
-    /// Takes the worker's ranks out of the pool and frees what they owned.
-    pub(crate) async fn leave(mut self) {
+    /// Takes the worker's ranks out of the pool and frees what they owned, even if nobody waits for that any more.
+    pub(crate) async fn leave(self) {
+        let tasks = self.pool.streams().tasks.clone();
+        if let Err(error) = tasks.spawn(self.give_back()).await {
+            tracing::error!(%error, "what a worker owned was not given back");
+        }
+    }
+
+    async fn give_back(mut self) {
         self.worker.set_member(false);
         self.pool.members().left(self.worker.id());
         self.pool.change_fleet(|fleet| fleet.without(&self.ranks));
@@ -192,7 +203,7 @@ impl Membership {
 
 fn served_model(plan: &PoolPlan, found: &Probe) -> Result<ModelName, String> {
     let names = || found.models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>().join(", ");
-    match &plan.config.model {
+    match &plan.config().model {
         Some(model) if found.models.iter().any(|served| served.id == model.as_str()) => Ok(model.clone()),
         Some(model) => Err(format!(
             "serves {}, not the pool's model {model}; correct pool.model or the worker's url",
@@ -207,26 +218,8 @@ fn served_model(plan: &PoolPlan, found: &Probe) -> Result<ModelName, String> {
     }
 }
 
-/// Steps of its engine that a rank may have waiting before it counts as busy: enough that it never runs dry, few enough
-/// that whoever comes next is placed late, when more is known.
-const STEPS_AHEAD: u64 = 8;
-
 /// Where SGLang's prefill workers are met unless they say otherwise.
 const USUAL_BOOTSTRAP_PORT: u16 = 8998;
-
-/// Tokens of one step of an engine that does not tell.
-const USUAL_STEP: Tokens = Tokens::new(8192);
-
-fn busy_above(plan: &PoolPlan, found: &Probe) -> Option<Tokens> {
-    match plan.config.queue.threshold {
-        BusyThreshold::Off => None,
-        BusyThreshold::Tokens(tokens) => Some(tokens),
-        BusyThreshold::Auto => {
-            let step = found.batch_tokens.unwrap_or(USUAL_STEP);
-            Some(Tokens::new(step.get().saturating_mul(STEPS_AHEAD)))
-        }
-    }
-}
 
 fn adapters(model: &ModelName, found: &Probe) -> BTreeSet<String> {
     let others = found.models.iter().filter(|served| served.id != model.as_str());
@@ -234,7 +227,7 @@ fn adapters(model: &ModelName, found: &Probe) -> BTreeSet<String> {
 }
 
 fn check_block_size(plan: &PoolPlan, found: &Probe) -> Result<(), String> {
-    match (plan.config.block_size, found.block_size) {
+    match (plan.config().block_size, found.block_size) {
         (Some(configured), Some(engine)) if configured != engine => Err(format!(
             "pool.block_size is {configured}, but the engine's blocks have {engine} tokens; set \"auto\" or {engine}"
         )),
@@ -283,7 +276,7 @@ fn tell(pool: &Pool, ranks: &[Arc<Rank>], found: &Probe, followed: usize) {
     if let Some(rank) = ranks.first().filter(|_| followed == 0 && pool.asks_index()) {
         let known = if rank.source.is_some() { "what the router placed there" } else { "nothing" };
         tracing::warn!(
-            worker = %worker.id(), remedy = events_remedy(rank, pool.config()), known,
+            worker = %worker.id(), remedy = events_remedy(rank, &pool.config()), known,
             "no KV events of this worker are followed"
         );
     }

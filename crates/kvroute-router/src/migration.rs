@@ -22,6 +22,7 @@ use crate::admission::Unplaced;
 use crate::attempt::Attempt;
 use crate::counting::Counting;
 use crate::counting::prompts::{Origin, TokenizedPrompts};
+use crate::error::Reason;
 use crate::pool::Pool;
 use crate::retries::Why;
 use crate::route::Route;
@@ -92,14 +93,14 @@ impl Migration {
     ///
     /// # Errors
     /// Why nobody goes on with it. The books of the request are closed then.
-    pub(crate) async fn go_on(mut self, stream: BrokenStream) -> Result<Continuation, String> {
+    pub(crate) async fn go_on(mut self, stream: BrokenStream) -> Result<Continuation, Reason> {
         let BrokenStream { reason, worker, mut recorder, delivered } = stream;
         self.broken.push(worker);
         let NextPart { route, kept } = match self.next_part(&delivered).await {
             Ok(next) => next,
             Err(obstacle) => {
                 self.close(recorder);
-                return Err(obstacle.to_string());
+                return Err(obstacle.to_string().into());
             }
         };
         recorder.continues(Tokens::from(kept));
@@ -196,16 +197,14 @@ pub(crate) fn needs_token_ids(attempt: &Attempt, request: &ClientRequest) -> boo
 }
 
 /// Why the request found no other worker, or why that one brought no answer.
-fn said_of(why: &Why) -> String {
+fn said_of(why: &Why) -> Reason {
     match why {
-        Why::Failed(error) => error.to_string(),
-        Why::Unplaced(Unplaced::NoWorker(_) | Unplaced::Hopeless(_)) => {
-            "no other worker can take it".to_owned()
-        }
+        Why::Failed(error) => Reason::of(error),
+        Why::Unplaced(Unplaced::NoWorker(_) | Unplaced::Hopeless(_)) => "no other worker can take it".into(),
         Why::Unplaced(Unplaced::QueueFull { .. } | Unplaced::QueueTimeout { .. }) => {
-            "every other worker is busy".to_owned()
+            "every other worker is busy".into()
         }
-        Why::Unplaced(Unplaced::Unservable(lacks)) => (*lacks).to_owned(),
-        Why::Unplaced(Unplaced::Stopping) => "the router is stopping".to_owned(),
+        Why::Unplaced(Unplaced::Unservable(lacks)) => (*lacks).into(),
+        Why::Unplaced(Unplaced::Stopping) => "the router is stopping".into(),
     }
 }

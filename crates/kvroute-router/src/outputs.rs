@@ -6,7 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use kvroute_core::{BlockSize, Namespace, PrefixHasher, PromptBlocks, SequenceHash, TokenId, Tokens};
+use kvroute_core::{
+    BlockExtras, BlockSize, ExtraKey, Namespace, PrefixHasher, PromptBlocks, PromptItem, SequenceHash,
+    TokenId, Tokens,
+};
 use kvroute_history::OutputTail;
 use kvroute_openai::{FinishReason, Observation, TokenSpan};
 
@@ -32,6 +35,10 @@ pub(crate) struct PromptEnd {
     parent: PrefixHasher,
     /// Tokens behind the last complete block.
     rest: Vec<TokenId>,
+    /// Complete blocks, and their size.
+    blocks: (usize, BlockSize),
+    /// What the block behind them depends on beside its tokens.
+    keys: Vec<ExtraKey>,
 }
 
 /// What an attempt's answers teach.
@@ -67,7 +74,18 @@ impl PromptEnd {
         let parent =
             hashes.last().map_or_else(|| PrefixHasher::root(namespace), |last| PrefixHasher::after(*last));
         let covered = hashes.len() * blocks.block_size().get() as usize;
-        Self { parent, rest: tokens.get(covered..).unwrap_or_default().to_vec() }
+        let rest = tokens.get(covered..).unwrap_or_default().to_vec();
+        Self { parent, rest, blocks: (hashes.len(), blocks.block_size()), keys: Vec::new() }
+    }
+
+    /// The same where images and their like stand in the prompt: one may reach into the block that the answer completes.
+    pub(crate) fn with_items(self, items: &[PromptItem]) -> Self {
+        if items.is_empty() {
+            return self;
+        }
+        let (complete, size) = self.blocks;
+        let extras = BlockExtras::of_items(items, size, complete + 1);
+        Self { keys: extras.of_block(complete).collect(), ..self }
     }
 }
 
@@ -168,7 +186,7 @@ impl Outputs {
     fn choice(&mut self, index: u32) -> Option<&mut Choice> {
         let prompt = self.prompts.get((index / self.choices_a_prompt) as usize)?;
         Some(self.choices.entry(index).or_insert_with(|| Choice {
-            tail: OutputTail::new(self.size, prompt.parent, &prompt.rest),
+            tail: OutputTail::new(self.size, prompt.parent, &prompt.rest).with_keys(&prompt.keys),
             completed: Vec::new(),
             tracked: Tokens::ZERO,
             pieces_without_ids: Tokens::ZERO,

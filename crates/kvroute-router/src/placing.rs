@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvroute_core::{BlockSize, HashedPrompts, Namespace, Phase, Tokens, WorkerId};
+use kvroute_core::{BlockSize, HashedPrompts, Namespace, Phase, TokenId, Tokens, WorkerId};
 use kvroute_engine::EngineKind;
 use kvroute_funnel::{
     AbsentLoss, AttemptLedger, Count, LedgerTerms, Opening, ReportExpectation, SelectionLosses,
@@ -156,7 +156,7 @@ impl Pool {
         });
         let history = known.as_ref().map(|known| known.total);
         let opening = opening(asked, &placement, Beyond { history, absent }, &prefixes);
-        let Placement { attempt: id, rank, stages, speed, reason, record, .. } = placement;
+        let Placement { attempt: id, rank, pass, stages, speed, reason, record, .. } = placement;
         let Opened { request_id, recorder, received, trail, lesson } = opened;
         let hashed = Arc::new(hashed);
         let lesson = lesson.or_else(|| self.lesson(asked, &hashed, known?.size));
@@ -181,6 +181,7 @@ impl Pool {
         Attempt::new(AttemptParams {
             pool,
             rank,
+            pass,
             id,
             phase: asked.phase,
             received,
@@ -283,8 +284,8 @@ impl Pool {
             return None;
         }
         let namespace = self.namespace(asked, adapter);
-        let hashed =
-            HashedPrompts::new(prompts, &self.block_sizes(fleet), namespace, || timer.blocks_hashed());
+        let (items, sizes) = (prompts.items(), self.block_sizes(fleet));
+        let hashed = HashedPrompts::with_items(prompts, items, &sizes, namespace, || timer.blocks_hashed());
         timer.sequences_hashed();
         Some(hashed)
     }
@@ -293,8 +294,11 @@ impl Pool {
     fn lesson(&self, asked: &Asked<'_>, hashed: &Arc<HashedPrompts>, size: BlockSize) -> Option<Lesson> {
         let (Some(history), Counting::Exact(prompts)) = (self.history(), asked.counting) else { return None };
         let namespace = self.namespace(asked, self.adapter_of(asked.request));
-        let of_size = prompts.iter().zip(hashed.of_size(size));
-        let ends = of_size.map(|(tokens, blocks)| PromptEnd::of(tokens, blocks, namespace)).collect();
+        let of_size = prompts.iter().zip(hashed.of_size(size)).enumerate();
+        let end = |(prompt, (tokens, blocks)): (usize, (&Vec<TokenId>, _))| {
+            PromptEnd::of(tokens, blocks, namespace).with_items(prompts.items_of(prompt))
+        };
+        let ends = of_size.map(end).collect();
         let outputs = Outputs::new(size, asked.request.choices, ends);
         Some(Lesson::new(history, Arc::clone(hashed), outputs))
     }

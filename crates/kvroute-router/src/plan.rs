@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use arc_swap::{ArcSwap, Guard};
 use kvroute_cluster::ClusterError;
-use kvroute_core::ModelName;
+use kvroute_core::{ModelName, Phase};
 use kvroute_select::{UnknownPolicy, policy};
 use kvroute_tokenize::{CacheCounts, LoadError, PromptTokenizer};
 use parking_lot::Mutex;
@@ -14,7 +15,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::config::{ClusterConfig, CountMode, PoolConfig, RouterConfig, TokenizerSource, WorkerConfig};
 use crate::history::HistoryFile;
-use crate::pool::asks_index;
+use crate::pool::{asks_index, phases_of};
+use crate::roster::Crew;
 use crate::snapshots::SnapshotFile;
 
 /// Why a router cannot start as configured.
@@ -49,8 +51,12 @@ pub struct RouterPlan {
 /// How the pools of one configured `[[pool]]` are made.
 #[derive(Debug)]
 pub(crate) struct PoolPlan {
-    /// As configured.
-    pub(crate) config: PoolConfig,
+    /// As configured, with what was changed since.
+    config: ArcSwap<PoolConfig>,
+    /// Whether its pools have workers that compute prompts for others: known from the start on.
+    pub(crate) hands_over: bool,
+    /// Its workers, whether they have joined one of its pools or not.
+    pub(crate) crew: Arc<Crew>,
     /// Loaded once, before anything runs.
     pub(crate) tokenizer: Option<Arc<PromptTokenizer>>,
     /// What the tokenizer's cache had when it was last looked at: the pools of a plan share it, and each look is counted once.
@@ -78,8 +84,7 @@ impl RouterPlan {
     /// Checks the pools and loads their tokenizers.
     pub fn new(config: RouterConfig) -> Result<Self, RouterError> {
         let mut seeds = ChaCha8Rng::seed_from_u64(config.seed);
-        refuse_twin_workers(config.pools.iter().flat_map(|pool| &pool.workers))?;
-        refuse_twin_models(config.pools.iter().filter_map(|pool| pool.model.as_ref()))?;
+        refuse_twins(&config.pools)?;
         let pools = config.pools.into_iter().map(PoolPlan::new).collect::<Result<_, _>>()?;
         let (seed, trace_sample) = (seeds.next_u64(), config.trace_sample);
         Ok(Self { pools, seed, trace_sample, cluster: config.cluster })
@@ -95,7 +100,30 @@ impl PoolPlan {
         let load = |path: &Path| SnapshotFile::load(path, &config);
         let snapshot = config.index.snapshot.as_deref().map(load).transpose()?;
         let history = open_history(&config)?;
-        Ok(Self { config, tokenizer, cache_seen: Mutex::default(), snapshot, history })
+        Ok(Self {
+            hands_over: phases_of(&config).contains(&Phase::Prefill),
+            config: ArcSwap::from_pointee(config),
+            crew: Arc::default(),
+            tokenizer,
+            cache_seen: Mutex::default(),
+            snapshot,
+            history,
+        })
+    }
+
+    /// The phases that attempts of its pools can have.
+    pub(crate) const fn phases(&self) -> &'static [Phase] {
+        if self.hands_over { &Phase::ALL } else { &[Phase::Aggregated] }
+    }
+
+    /// The configuration of this moment. Not to be held while something is awaited.
+    pub(crate) fn config(&self) -> Guard<Arc<PoolConfig>> {
+        self.config.load()
+    }
+
+    /// From now on it is configured so.
+    pub(crate) fn reconfigure(&self, config: PoolConfig) {
+        self.config.store(Arc::new(config));
     }
 }
 
@@ -131,7 +159,8 @@ fn check_grantable(bytes: usize) -> Result<(), RouterError> {
     })
 }
 
-fn check(pool: &PoolConfig) -> Result<(), RouterError> {
+/// What of a pool's configuration can be judged without touching anything.
+pub(crate) fn check(pool: &PoolConfig) -> Result<(), RouterError> {
     let policy = policy::by_name(&pool.policy, &pool.policy_options)?;
     for name in &pool.shadow {
         policy::by_name(name, &pool.policy_options).map_err(RouterError::Shadow)?;
@@ -147,6 +176,12 @@ fn check(pool: &PoolConfig) -> Result<(), RouterError> {
         )));
     }
     pool.weights.validate().map_err(|error| RouterError::Contradiction(format!("pool.kv.{error}")))
+}
+
+/// A worker and a model belong to one pool.
+pub(crate) fn refuse_twins(pools: &[PoolConfig]) -> Result<(), RouterError> {
+    refuse_twin_workers(pools.iter().flat_map(|pool| &pool.workers))?;
+    refuse_twin_models(pools.iter().filter_map(|pool| pool.model.as_ref()))
 }
 
 /// Two workers of one name would share one load and one set of series.

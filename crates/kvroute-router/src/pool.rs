@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use kvroute_core::{BlockSize, ModelName, Phase, RankSlot, WorkerRole};
 use kvroute_engine::EngineKind;
 use kvroute_history::History;
@@ -14,7 +14,7 @@ use kvroute_select::{PickReason, Policy, Selector, policy};
 use parking_lot::Mutex;
 
 use crate::comparison::Comparison;
-use crate::config::{CountMode, OnNoPrefill, PoolConfig, Timeouts, WorkerConfig};
+use crate::config::{CountMode, OnNoPrefill, PoolConfig, Timeouts};
 use crate::counting::PromptCounter;
 use crate::decisions::DecisionLog;
 use crate::desk::Desk;
@@ -29,10 +29,12 @@ use crate::log_gate::LogGate;
 use crate::plan::{PoolPlan, RouterError};
 use crate::rank::Rank;
 use crate::relay::Streams;
+use crate::resending::Resending;
 use crate::router::Shared;
 use crate::seats::Seats;
 use crate::snapshots::SnapshotFile;
 use crate::upstream::{self, UpstreamClient};
+use crate::worker::Worker;
 
 /// Longest time that a refused client is asked to stay away.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -60,6 +62,7 @@ pub(crate) struct Pool {
     overhead: OverheadMetrics,
     client: UpstreamClient,
     streams: Streams,
+    resending: Resending,
     missing_reports: LogGate,
     unsalted: LogGate,
 }
@@ -69,7 +72,7 @@ pub(crate) struct Pool {
 impl Pool {
     /// A pool without ranks.
     pub(crate) fn new(model: ModelName, plan: Arc<PoolPlan>, shared: &Shared) -> Result<Self, RouterError> {
-        let (config, metrics) = (&plan.config, shared.metrics());
+        let (config, metrics) = (&*plan.config(), shared.metrics());
         let named = |name: &String| policy::by_name(name, &config.policy_options);
         let policy = named(&config.policy)?;
         let shadows = config.shadow.iter().map(named).collect::<Result<Vec<_>, _>>()?;
@@ -83,7 +86,7 @@ impl Pool {
             policy: policy.name(),
             reasons: &reasons,
             shadows: &shadow_names,
-            phases: phases_of(config),
+            phases: plan.phases(),
             counts_input: config.count == CountMode::Exact,
             history: set
                 .as_ref()
@@ -93,8 +96,7 @@ impl Pool {
             |phase| *labels.phases.iter().find(|known| **known == phase).unwrap_or(&Phase::Aggregated);
         let desk = Arc::new(Desk::new(Selector::new(policy, shadows), shared.seed()));
         let fleet = Arc::new(ArcSwap::default());
-        let seats =
-            Seats::new(Arc::clone(&desk), Arc::clone(&fleet), shared.workers_of(&plan).cloned().collect());
+        let seats = Seats::new(Arc::clone(&desk), Arc::clone(&fleet), Arc::clone(&plan.crew));
         let pool_metrics = metrics.pool(&labels);
         if config.migrations > 0 {
             pool_metrics.migrates();
@@ -118,8 +120,9 @@ impl Pool {
             fleet,
             slots: Mutex::default(),
             members: Comparison::default(),
-            client: upstream::client(config.timeouts.connect),
+            client: upstream::client(config.timeouts.connect, &config.tls),
             streams: shared.streams().clone(),
+            resending: Resending::default(),
             missing_reports: LogGate::default(),
             unsalted: LogGate::default(),
             model,
@@ -142,14 +145,14 @@ impl Pool {
         &self.plan
     }
 
-    /// As configured.
-    pub(crate) fn config(&self) -> &PoolConfig {
-        &self.plan.config
+    /// As configured at this moment. Not to be held while something is awaited.
+    pub(crate) fn config(&self) -> Guard<Arc<PoolConfig>> {
+        self.plan.config()
     }
 
-    /// Limits of an upstream call.
-    pub(crate) fn timeouts(&self) -> &Timeouts {
-        &self.plan.config.timeouts
+    /// Limits of an upstream call that begins now.
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.config().timeouts
     }
 
     /// The client towards its workers.
@@ -162,9 +165,14 @@ impl Pool {
         &self.streams
     }
 
+    /// What is known of requests that were sent again.
+    pub(crate) const fn resending(&self) -> &Resending {
+        &self.resending
+    }
+
     /// A pool that was discovered and has lost its last worker: it may never come back.
     pub(crate) fn is_vacant(&self) -> bool {
-        self.plan.config.model.is_none() && self.fleet.load().ranks.is_empty()
+        self.config().model.is_none() && self.fleet.load().ranks.is_empty()
     }
 
     /// Where load is booked.
@@ -195,7 +203,8 @@ impl Pool {
     /// Whether some worker, or a pair of them, could serve a request now.
     pub(crate) fn takes_requests(&self) -> bool {
         let fleet = self.fleet();
-        let is_ready = |rank: &Rank| rank.worker.takes_requests();
+        // A worker that failed gets well only by being tried: the router must not go away for that.
+        let is_ready = |rank: &Rank| rank.worker.may_be_tried();
         let by_one = || fleet.of_phase(Phase::Aggregated).ranks.iter().any(|rank| is_ready(rank));
         let is_strict = self.hands_over() && self.config().on_no_prefill == OnNoPrefill::Strict;
         self.hands_over() && fleet.has_pair(is_ready) || !is_strict && by_one()
@@ -204,7 +213,7 @@ impl Pool {
     /// The phase that no worker takes now, of a pool that serves nobody.
     pub(crate) fn lacking_phase(&self) -> Phase {
         let fleet = self.fleet();
-        let takes = |phase| fleet.of_phase(phase).ranks.iter().any(|rank| rank.worker.takes_requests());
+        let takes = |phase| fleet.of_phase(phase).ranks.iter().any(|rank| rank.worker.may_be_tried());
         match self.first_phase() {
             Phase::Prefill if takes(Phase::Prefill) => Phase::Decode,
             first => first,
@@ -236,7 +245,7 @@ impl Pool {
     pub(crate) fn check_pin(&self, hints: &Hints, pools: &[Arc<Self>]) -> Result<(), RouteError> {
         let Some(pin) = &hints.pin else { return Ok(()) };
         let is_there = self.fleet().ranks.iter().any(|rank| pin.names(&rank.name));
-        if is_there || self.awaited(pools).any(|worker| pin.may_name(worker)) {
+        if is_there || self.awaited(pools).any(|worker| pin.may_name(worker.config())) {
             return Ok(());
         }
         Err(self.unknown_worker(pin, pools))
@@ -255,18 +264,19 @@ impl Pool {
     }
 
     /// Configured workers that are in none of the pools yet.
-    fn awaited<'a>(&'a self, pools: &'a [Arc<Self>]) -> impl Iterator<Item = &'a WorkerConfig> {
-        let has_joined = |worker: &WorkerConfig| {
+    fn awaited(&self, pools: &[Arc<Self>]) -> impl Iterator<Item = Arc<Worker>> + use<> {
+        let has_joined = |worker: &Arc<Worker>| {
             let id = worker.id();
-            pools.iter().any(|pool| pool.fleet.load().ranks.iter().any(|rank| rank.name.worker == id))
+            pools.iter().any(|pool| pool.fleet.load().ranks.iter().any(|rank| rank.name.worker == *id))
         };
-        self.config().workers.iter().filter(move |worker| !has_joined(worker))
+        let crew = self.plan.crew.now();
+        crew.iter().filter(|worker| !has_joined(worker)).cloned().collect::<Vec<_>>().into_iter()
     }
 
     /// When a refused request may try again: once those who stand in line have been served, too.
     pub(crate) fn retry_after(&self, lane: &Lane) -> Duration {
         let (fleet, is_ready) = (self.fleet(), |rank: &&Arc<Rank>| rank.worker.takes_requests());
-        let (usable, all) = (fleet.suiting(lane).filter(is_ready), fleet.ranks.iter().filter(is_ready));
+        let (usable, all) = (fleet.usable(lane), fleet.ranks.iter().filter(is_ready));
         let time = self.desk.time_to_room(usable, all, self.gate.uncached());
         time.clamp(Duration::from_secs(1), LONGEST_RETRY_AFTER)
     }
@@ -302,6 +312,17 @@ impl Pool {
         self.plan.snapshot.as_ref()
     }
 
+    /// Whether a worker has joined it.
+    pub(crate) fn has(&self, worker: &Arc<Worker>) -> bool {
+        self.fleet.load().ranks.iter().any(|rank| Arc::ptr_eq(&rank.worker, worker))
+    }
+
+    /// Attempts that still run on a worker that has joined.
+    pub(crate) fn running_on(&self, worker: &Arc<Worker>) -> u64 {
+        let fleet = self.fleet.load();
+        self.desk.running(fleet.ranks.iter().filter(|rank| Arc::ptr_eq(&rank.worker, worker)))
+    }
+
     /// The ranks of this moment.
     pub(crate) fn fleet(&self) -> Arc<Fleet> {
         self.fleet.load_full()
@@ -326,7 +347,7 @@ impl Pool {
     }
 
     fn is_alias(&self, name: &str) -> bool {
-        self.plan.config.aliases.iter().any(|alias| alias == name)
+        self.config().aliases.iter().any(|alias| alias == name)
     }
 
     /// Replaces the ranks by what `change` makes of them.
@@ -362,7 +383,7 @@ impl Pool {
 
     /// Whether prompts are counted.
     pub(crate) fn counts(&self) -> bool {
-        self.plan.config.count == CountMode::Exact
+        self.config().count == CountMode::Exact
     }
 
     /// What kind of engine the pool has: that of its first rank.

@@ -88,7 +88,8 @@ impl Shared {
             let worker = rank.name.worker.to_string();
             return Ok(Some(Pin { worker, dp_rank: Some(rank.name.dp_rank) }));
         }
-        let gone = self.workers_of(pool.plan()).find(|worker| worker.responses().maker(id).is_some());
+        let crew = pool.plan().crew.now();
+        let gone = crew.iter().find(|worker| worker.responses().maker(id).is_some());
         if let Some(worker) = gone {
             let reason = format!("worker {} made it and is gone: {}", worker.id(), worker.problem());
             return Err(not_found(id, &reason));

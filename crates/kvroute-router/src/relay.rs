@@ -15,7 +15,6 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use kvroute_openai::StreamScanner;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
@@ -24,6 +23,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use self::flow::Flow;
 use crate::attempt::Attempt;
+use crate::dispatch::Streamed;
 use crate::migration::Migration;
 use crate::route::Route;
 
@@ -103,7 +103,7 @@ impl StreamRelay {
     /// Relays `upstream` through `scanner` until `deadline`, or until all streams are cut. If it breaks, another worker may
     /// go on with it.
     pub(crate) fn new(
-        upstream: Incoming,
+        upstream: Streamed,
         scanner: StreamScanner,
         route: &Arc<Route>,
         attempt: Attempt,
@@ -112,7 +112,8 @@ impl StreamRelay {
         let streams = attempt.pool().streams().clone();
         let migration = Migration::of(route, &attempt);
         let (endpoint, trail) = (route.request.endpoint, route.trail.clone());
-        let flow = Flow::new(upstream, scanner, endpoint, attempt, deadline, trail).migrating(migration);
+        let flow = Flow::new(upstream, scanner, endpoint, attempt, deadline, trail);
+        let flow = flow.explaining(route.explains).migrating(migration);
         let flow = Arc::new(Mutex::new(flow));
         let guarded = guard(Arc::clone(&flow), streams.cut);
         Self { flow, _guard: AbortOnDropHandle::new(streams.tasks.spawn(guarded)) }

@@ -1,20 +1,25 @@
 //! The router as a whole: from a request to a response, and from a configuration to running pools.
 
+mod answers;
+mod census;
+mod discovering;
 mod funnel;
 mod keeping;
 mod lookup;
+mod pools;
 mod refusals;
+mod reloading;
 mod replicas;
 mod series;
+mod staffing;
 
 use std::sync::{Arc, Once};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 use kvroute_cluster::Cluster;
-use kvroute_core::ModelName;
 use kvroute_metrics::{
     Endpoint as RouteLabel, Metrics, RequestOutcome, RequestRecorder, RequestShape, Stage,
 };
@@ -26,26 +31,23 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::advice::AdviceRequest;
-use crate::config::WorkerConfig;
+use crate::config::ClusterConfig;
 use crate::decisions::{self, DecisionRecord};
 use crate::error::RouteError;
 use crate::first_worker::FirstWorker;
 use crate::hints::Hints;
-use crate::keeper::keep;
-use crate::lane::Lane;
 use crate::plan::{PoolPlan, RouterError, RouterPlan};
 use crate::pool::Pool;
 use crate::relay::{RelayBody, Streams};
 use crate::request_id::RequestIds;
+use crate::roster::Roster;
 use crate::route::Route;
 use crate::status::{ModelList, WorkerStatus};
-use crate::supervisor::Supervisor;
 use crate::tenant;
 use crate::trace_context::TraceContext;
 use crate::trail::Trail;
 use crate::unread::{Arrival, Unread};
-use crate::worker::Worker;
-use refusals::problems;
+use answers::error_response;
 
 /// One request as the data plane received it.
 #[derive(Debug)]
@@ -74,8 +76,9 @@ pub struct Router {
 #[derive(Debug)]
 pub(crate) struct Shared {
     metrics: Metrics,
-    workers: Vec<Arc<Worker>>,
+    roster: Roster,
     plans: Vec<Arc<PoolPlan>>,
+    counted: Vec<census::Counted>,
     pools: ArcSwap<Vec<Arc<Pool>>>,
     first_worker: FirstWorker,
     funnel: funnel::FunnelReadings,
@@ -86,9 +89,15 @@ pub(crate) struct Shared {
     stopping: CancellationToken,
     /// Whoever still waits is turned away, and whoever comes.
     closing: CancellationToken,
+    /// Every task ends.
+    ending: CancellationToken,
     streams: Streams,
     /// `None` where nothing is shared with replicas.
     cluster: Option<Arc<Cluster>>,
+    /// As configured at the start.
+    replicas: ClusterConfig,
+    /// Configurations are taken over one after the other.
+    reloading: Mutex<()>,
     /// Files are written by one at a time.
     saving: Mutex<()>,
 }
@@ -99,37 +108,43 @@ impl Router {
     /// Starts to ask the workers of a plan. Must be called in a runtime.
     pub fn start(plan: RouterPlan, metrics: Metrics) -> Result<Self, RouterError> {
         let cluster = replicas::join(&plan, &metrics)?;
-        let watched = |plan: PoolPlan| {
-            let watch = |worker: &WorkerConfig| Arc::new(Worker::new(worker.clone(), &metrics));
-            let workers: Vec<_> = plan.config.workers.iter().map(watch).collect();
-            (Arc::new(plan), workers)
-        };
-        let pools: Vec<_> = plan.pools.into_iter().map(watched).collect();
+        let plans: Vec<_> = plan.pools.into_iter().map(Arc::new).collect();
         let (stop, closing, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let shared = Arc::new(Shared {
-            workers: pools.iter().flat_map(|(_, workers)| workers.iter().cloned()).collect(),
-            plans: pools.iter().map(|(plan, _)| Arc::clone(plan)).collect(),
+            roster: Roster::new(&plans),
+            counted: plans
+                .iter()
+                .enumerate()
+                .map(|(number, plan)| census::Counted::new(number, plan, &metrics))
+                .collect(),
+            plans,
             first_worker: FirstWorker::new(metrics.unknown_model_queue().clone(), closing.clone()),
             metrics,
             funnel: funnel::FunnelReadings::start(),
             series_of_all: Once::new(),
             pools: ArcSwap::default(),
             closing,
+            ending: stop.clone(),
             ids: RequestIds::new(rand::random()),
             seed: plan.seed,
             trace_sample: plan.trace_sample,
             stopping: CancellationToken::new(),
             streams: Streams { tasks: tasks.clone(), cut: CancellationToken::new() },
             cluster,
+            replicas: plan.cluster,
+            reloading: Mutex::default(),
             saving: Mutex::default(),
         });
-        for (plan, workers) in pools {
-            if let Some(model) = &plan.config.model {
-                shared.pool_for(model, &plan)?;
+        for plan in &shared.plans {
+            let model = plan.config().model.clone();
+            if let Some(model) = model {
+                shared.pool_for(&model, plan)?;
             }
-            for worker in workers {
-                let shared = Arc::clone(&shared);
-                tasks.spawn(Supervisor::new(shared, Arc::clone(&plan), worker, stop.child_token()).run());
+        }
+        shared.settle();
+        for census::Counted { plan, finder, .. } in &shared.counted {
+            if let Some(finder) = finder {
+                tasks.spawn(discovering::discover(Arc::clone(&shared), Arc::clone(plan), Arc::clone(finder)));
             }
         }
         tasks.spawn(keeping::save_often(Arc::clone(&shared), stop.child_token()));
@@ -148,6 +163,7 @@ impl Router {
     /// Serves one request. Every failure is a response too.
     pub async fn call(&self, inbound: Inbound) -> Response<RelayBody> {
         let (request_id, trail) = (inbound.arrival.request_id.clone(), inbound.arrival.trail.clone());
+        let is_trusted = inbound.trusted;
         match self.shared.serve(inbound).instrument(trail.span()).await {
             Ok(response) => {
                 trail.answered(response.status());
@@ -155,14 +171,14 @@ impl Router {
             }
             Err(error) => {
                 trail.refused(&error);
-                error_response(&error, &request_id)
+                error_response(&error, &request_id, is_trusted)
             }
         }
     }
 
     /// Answers a request whose body could not be taken.
     pub fn refuse(&self, unread: Unread, error: &RouteError) -> Response<RelayBody> {
-        error_response(error, &unread.refused(error).request_id)
+        error_response(error, &unread.refused(error).request_id, false)
     }
 
     /// Counts a request to a path that is not served, which is answered with this status and code; gives its id.
@@ -185,7 +201,7 @@ impl Router {
 
     /// Every worker, as `GET /api/workers` lists them.
     pub fn workers(&self) -> Vec<WorkerStatus> {
-        WorkerStatus::all(&self.shared.workers, &self.shared.pools.load())
+        WorkerStatus::all(&self.shared.roster, &self.shared.pools.load())
     }
 
     /// What would happen to a request now; it leaves no trace.
@@ -209,6 +225,9 @@ impl Router {
     }
 
     /// `Err` with the reason while requests cannot be served.
+    ///
+    /// # Errors
+    /// The reason, without names of workers: whoever asks need not be trusted.
     pub fn readiness(&self) -> Result<(), String> {
         self.shared.readiness()
     }
@@ -261,34 +280,6 @@ impl Shared {
         self.seed
     }
 
-    /// The pool of a model, made by the plan if it does not exist yet.
-    pub(crate) fn pool_for(&self, model: &ModelName, plan: &Arc<PoolPlan>) -> Result<Arc<Pool>, RouterError> {
-        let existing = |pools: &[Arc<Pool>]| pools.iter().find(|pool| pool.model() == model).cloned();
-        if existing(&self.pools.load()).is_none() {
-            let made = Arc::new(Pool::new(model.clone(), Arc::clone(plan), self)?);
-            self.streams.tasks.spawn(keep(Arc::downgrade(&made), self.streams.cut.clone()));
-            self.pools.rcu(|pools| match existing(pools) {
-                Some(_) => Arc::clone(pools),
-                None => Arc::new(pools.iter().chain([&made]).cloned().collect()),
-            });
-            if self.closing.is_cancelled() {
-                made.gate().close();
-            }
-            self.first_worker.came();
-        }
-        match existing(&self.pools.load()) {
-            Some(pool) if pool.is_of(plan) => Ok(pool),
-            _ => Err(RouterError::model_of_two_pools(model)),
-        }
-    }
-
-    fn turn_away(&self) {
-        self.closing.cancel();
-        for pool in self.pools.load().iter() {
-            pool.gate().close();
-        }
-    }
-
     /// The name of a request, and its trail.
     fn begin(&self, endpoint: RouteLabel, headers: &HeaderMap, received: Instant) -> (HeaderValue, Trail) {
         let (request_id, trace) = (self.ids.of(headers), TraceContext::of(headers, self.trace_sample));
@@ -318,7 +309,9 @@ impl Shared {
         };
         let prompt_lengths = counting.prompt_lengths();
         let route = Arc::new(Route {
-            salt: tenant.map(|tenant| tenant::salt(&tenant, request.cache_salt.as_deref())),
+            salt: tenant
+                .filter(|_| endpoint.computes())
+                .map(|tenant| tenant::salt(&tenant, request.cache_salt.as_deref())),
             request,
             counting: Arc::new(counting),
             prompt_lengths,
@@ -352,22 +345,6 @@ impl Shared {
             RouteError::bad_request(error)
         })
     }
-
-    fn readiness(&self) -> Result<(), String> {
-        if self.stopping.is_cancelled() {
-            return Err("the router is stopping".to_owned());
-        }
-        let pools = self.pools.load();
-        let mut occupied = pools.iter().filter(|pool| !pool.is_vacant()).peekable();
-        if occupied.peek().is_none() {
-            return Err(format!("no worker has answered its probe yet: {}", problems(&self.workers)));
-        }
-        let serves = |pool: &Pool| pool.takes_requests();
-        match occupied.find(|pool| !serves(pool)) {
-            Some(pool) => Err(self.no_worker(pool, &Lane::any(pool.lacking_phase())).to_string()),
-            None => Ok(()),
-        }
-    }
 }
 
 fn shape(endpoint: Endpoint, request: &ClientRequest) -> RequestShape {
@@ -383,36 +360,15 @@ pub(crate) const fn route_label(endpoint: Endpoint) -> RouteLabel {
         Endpoint::Completions => RouteLabel::Completions,
         Endpoint::Responses => RouteLabel::Responses,
         Endpoint::Messages => RouteLabel::Messages,
+        Endpoint::Embeddings => RouteLabel::Embeddings,
+        Endpoint::Rerank => RouteLabel::Rerank,
+        Endpoint::Score => RouteLabel::Score,
+        Endpoint::Tokenize => RouteLabel::Tokenize,
+        Endpoint::Detokenize => RouteLabel::Detokenize,
     }
-}
-
-fn error_response(error: &RouteError, request_id: &HeaderValue) -> Response<RelayBody> {
-    let status = error.status();
-    match error.origin() {
-        crate::error::Origin::Client => tracing::debug!(%status, %error, "request refused"),
-        _ => tracing::warn!(%status, %error, "request failed"),
-    }
-    let mut response = json_response(status, error.body().to_json(), request_id);
-    response.headers_mut().extend(error.headers());
-    if status == StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    }
-    if let Some(after) = error.retry_after() {
-        let seconds = after.as_secs_f64().ceil() as u64;
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
-    }
-    response
 }
 
 fn rejected(recorder: RequestRecorder, error: RouteError) -> RouteError {
     recorder.finish(RequestOutcome::Rejected);
     error
-}
-
-fn json_response(status: StatusCode, json: Bytes, request_id: &HeaderValue) -> Response<RelayBody> {
-    let mut response = Response::new(RelayBody::whole(json));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(crate::headers::REQUEST_ID, request_id.clone());
-    response
 }

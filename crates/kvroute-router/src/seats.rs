@@ -8,23 +8,23 @@ use crate::desk::Desk;
 use crate::fleet::Fleet;
 use crate::gate::Room;
 use crate::lane::Lane;
-use crate::worker::Worker;
+use crate::roster::Crew;
 
 /// The ranks of a pool and what is booked on them.
 #[derive(Debug)]
 pub(crate) struct Seats {
     desk: Arc<Desk>,
     fleet: Arc<ArcSwap<Fleet>>,
-    /// The pool's workers as configured, whether they have joined it, another one or none.
-    workers: Vec<Arc<Worker>>,
+    /// The workers that are the pool's by their plan, whether they have joined it, another one or none.
+    crew: Arc<Crew>,
 }
 
 // === impl Seats ===
 
 impl Seats {
     /// The seats of a pool.
-    pub(crate) const fn new(desk: Arc<Desk>, fleet: Arc<ArcSwap<Fleet>>, workers: Vec<Arc<Worker>>) -> Self {
-        Self { desk, fleet, workers }
+    pub(crate) const fn new(desk: Arc<Desk>, fleet: Arc<ArcSwap<Fleet>>, crew: Arc<Crew>) -> Self {
+        Self { desk, fleet, crew }
     }
 
     /// Whether there is nothing to wait for: no rank of the pool will do, and none that could is still to come. That
@@ -38,7 +38,10 @@ impl Seats {
         }
         // A worker is no member before its ranks belong to the fleet, nor once they are about to leave it: whoever comes
         // or goes while this looks is seen as no member on one side of the fleet or on the other.
-        let may_come = || self.workers.iter().any(|worker| !worker.is_member() && lane.may_suit(worker));
+        let may_come = || {
+            let crew = self.crew.now();
+            crew.iter().any(|worker| !worker.is_member() && lane.may_suit(worker))
+        };
         let (might_come, fleet) = (may_come(), self.fleet.load());
         let is_bound = fleet.home_of(lane).is_some();
         fleet.suiting(lane).next().is_none() && (is_bound || !might_come && !may_come())
@@ -52,7 +55,7 @@ impl Room for Seats {
     fn has_room(&self, lane: &Lane) -> bool {
         let has_seat = || {
             let fleet = self.fleet.load();
-            self.desk.has_room(fleet.suiting(lane).filter(|rank| rank.worker.takes_requests()))
+            self.desk.has_room(fleet.usable(lane))
         };
         has_seat() || self.is_hopeless(lane)
     }

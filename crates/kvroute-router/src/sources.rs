@@ -62,6 +62,7 @@ async fn open_one(
     }
     let opened = EventFollower::open(stream).await;
     let follower = opened.map_err(|error| format!("kv_events of rank {name}: {error}"))?;
+    let follower = follower.calling_as(pool.config().tls.clone());
     Ok(OpenSource { name, follower: Some(follower), restored })
 }
 
@@ -113,7 +114,8 @@ pub(crate) fn source_of(
         let last = opened.restored.as_ref().and_then(|kept| kept.last);
         return Some(RankSource::reported(name, cache.capacity, last, shown, now));
     }
-    let index = &pool.config().index;
+    let config = pool.config();
+    let index = &config.index;
     if !pool.asks_index() || index.source == IndexSource::Reported {
         return None;
     }

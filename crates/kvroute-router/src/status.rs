@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::config::{EventEndpoint, IndexSource, PoolConfig};
 use crate::pool::Pool;
 use crate::rank::Rank;
+use crate::roster::{Roster, WorkerSource};
 use crate::worker::Worker;
 
 /// `GET /v1/models`, in OpenAI's shape.
@@ -42,6 +43,12 @@ pub struct WorkerStatus {
     pub state: &'static str,
     /// What is wrong with it; empty if nothing.
     pub problem: String,
+    /// Whether it takes no new requests because it was told to, whatever else is wrong with it.
+    pub draining: bool,
+    /// Who named it: `configured`, `added` or `discovered`.
+    pub source: Option<&'static str>,
+    /// Attempts of this router that still run there.
+    pub running: u64,
     /// Whether the router's tokens are its engine's; absent where its prompts are not counted.
     pub identity: Option<IdentityStatus>,
     /// Its KV caches; empty until it has joined a pool.
@@ -93,7 +100,8 @@ fn entries(pool: &Pool) -> Vec<ModelEntry> {
     };
     let model = pool.model().as_str();
     let fleet = pool.fleet();
-    let others = pool.config().aliases.iter().chain(&fleet.adapters);
+    let config = pool.config();
+    let others = config.aliases.iter().chain(&fleet.adapters);
     let mut entries = vec![entry(model, None)];
     entries.extend(others.map(|name| entry(name, Some(model))));
     entries
@@ -102,14 +110,13 @@ fn entries(pool: &Pool) -> Vec<ModelEntry> {
 // === impl WorkerStatus ===
 
 impl WorkerStatus {
-    pub(crate) fn all(workers: &[Arc<Worker>], pools: &[Arc<Pool>]) -> Vec<Self> {
-        workers.iter().map(|worker| Self::of(worker, pools)).collect()
+    pub(crate) fn all(roster: &Roster, pools: &[Arc<Pool>]) -> Vec<Self> {
+        roster.all().iter().map(|worker| Self::of(worker, roster, pools)).collect()
     }
 
-    fn of(worker: &Arc<Worker>, pools: &[Arc<Pool>]) -> Self {
-        let of_worker =
-            |pool: &&Arc<Pool>| pool.fleet().ranks.iter().any(|rank| Arc::ptr_eq(&rank.worker, worker));
-        let pool = pools.iter().find(of_worker);
+    /// Of a worker that is, or was a moment ago, on the roster.
+    pub(crate) fn of(worker: &Arc<Worker>, roster: &Roster, pools: &[Arc<Pool>]) -> Self {
+        let pool = pools.iter().find(|pool| pool.has(worker));
         Self {
             id: worker.id().to_string(),
             url: worker.config().url.clone(),
@@ -117,6 +124,9 @@ impl WorkerStatus {
             role: worker.config().role.as_str(),
             state: worker.state().as_str(),
             problem: worker.problem().to_string(),
+            draining: worker.is_draining(),
+            source: roster.source(worker).map(WorkerSource::as_str),
+            running: pool.map_or(0, |pool| pool.running_on(worker)),
             identity: pool.and_then(|pool| IdentityStatus::of(worker, pool)),
             ranks: pool.map(|pool| RankStatus::all(worker, pool)).unwrap_or_default(),
         }
@@ -146,7 +156,7 @@ impl RankStatus {
         let followed = source.as_ref().filter(|status| status.state != SourceState::Remembered);
         let reason = match followed {
             Some(status) => status.reason.clone(),
-            None => events_remedy(rank, pool.config()).to_owned(),
+            None => events_remedy(rank, &pool.config()).to_owned(),
         };
         Self {
             dp_rank: rank.name.dp_rank.get(),

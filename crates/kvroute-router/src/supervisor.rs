@@ -1,30 +1,30 @@
 //! Watches one worker: asks it what it is, lets it join its pool, notices when it goes and when it comes back.
 //!
 //! Nothing about a worker is believed for ever. It joins with what its probe said; when it was away and comes
-//! back as something else (another model, other ranks), it leaves and joins anew.
+//! back as something else (another model, other ranks), it leaves and joins anew. What it failed at before is then forgotten;
+//! a worker that was only away may be tried at once, whatever it failed at.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kvroute_engine::{Probe, ProbeError, check_health, probe};
 use kvroute_metrics::WorkerState;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::config::HealthConfig;
+use crate::health::Questions;
 use crate::membership::Membership;
 use crate::plan::PoolPlan;
 use crate::router::Shared;
 use crate::upstream::{self, UpstreamClient};
 use crate::worker::Worker;
 
-/// How often a worker that is well is asked whether it still is.
-const HEALTH_INTERVAL: Duration = Duration::from_secs(2);
-
 /// How often a worker is asked again what it is: a new process on the old address may be just as well.
 const REPROBE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Failed health checks in a row after which a worker gets no requests; a refused request needs no second one.
-const TOLERATED_FAILURES: u32 = 1;
+/// How soon a worker is asked again that did not answer as it should, unless it is asked more often anyway.
+const AFTER_FAILURE: Duration = Duration::from_millis(500);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ impl Supervisor {
         worker: Arc<Worker>,
         stop: CancellationToken,
     ) -> Self {
-        let client = upstream::client(plan.config.timeouts.connect);
+        let client = upstream::client(plan.config().timeouts.connect, &plan.config().tls);
         Self { shared, plan, worker, client, stop }
     }
 
@@ -72,7 +72,10 @@ impl Supervisor {
             }
             if membership.is_none() {
                 match Membership::join(&self.shared, &self.plan, &self.worker, &found).await {
-                    Ok(joined) => *membership = Some(joined),
+                    Ok(joined) => {
+                        self.worker.forgive(self.plan.config().breaker);
+                        *membership = Some(joined);
+                    }
                     Err(problem) => {
                         self.enter(WorkerState::Starting, &problem);
                         sleep(LONGEST_PAUSE).await;
@@ -80,7 +83,7 @@ impl Supervisor {
                     }
                 }
             }
-            let was_away = self.worker.state() == WorkerState::Unhealthy;
+            let was_away = self.worker.health() == WorkerState::Unhealthy;
             self.enter(WorkerState::Ready, "");
             if let Some(joined) = membership {
                 if was_away {
@@ -92,13 +95,22 @@ impl Supervisor {
         }
     }
 
-    /// Asks what the worker is until it says so.
+    /// Asks what the worker is until it says so, as often as one must that did not answer before.
     async fn until_probed(&self) -> Probe {
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, mut questions) = (FIRST_PAUSE, Questions::default());
         loop {
             match probe(&self.client, &self.worker.config().url).await {
-                Ok(found) => return found,
-                Err(error) => self.enter(self.state_without_answer(&error), &error.to_string()),
+                Ok(found) => {
+                    let is_enough = questions.answered(&self.plan.config().health);
+                    if is_enough || self.worker.health() != WorkerState::Unhealthy {
+                        return found;
+                    }
+                    pause = FIRST_PAUSE;
+                }
+                Err(error) => {
+                    questions = Questions::default();
+                    self.enter(self.state_without_answer(&error), &error.to_string());
+                }
             }
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -107,7 +119,7 @@ impl Supervisor {
 
     /// A worker that was ready once is unhealthy now; one that never was is still starting.
     fn state_without_answer(&self, error: &ProbeError) -> WorkerState {
-        match (self.worker.state(), error) {
+        match (self.worker.health(), error) {
             (WorkerState::Starting, _) | (_, ProbeError::Loading { .. }) => WorkerState::Starting,
             _ => WorkerState::Unhealthy,
         }
@@ -115,32 +127,68 @@ impl Supervisor {
 
     /// Returns when the worker must be asked again what it is: it is unwell, or it is not what it was.
     async fn until_changed(&self, joined: &Membership) {
-        let mut failures = 0;
+        let (mut questions, mut pause) = (Questions::default(), self.health().interval);
         let mut asked = Instant::now();
         loop {
             let is_doubted = tokio::select! {
-                () = sleep(HEALTH_INTERVAL) => false,
+                () = sleep(pause) => false,
                 () = self.worker.doubt.notified() => true,
             };
-            if is_doubted || asked.elapsed() >= REPROBE_INTERVAL {
-                asked = Instant::now();
-                let found = probe(&self.client, &self.worker.config().url).await;
-                let is_same = found.is_ok_and(|found| joined.changed(&found).is_none());
-                if !is_same || !self.worker.takes_requests() {
-                    return;
-                }
-                continue;
+            if self.worker.health() != WorkerState::Ready {
+                return; // A request found that nobody listens there.
             }
-            match check_health(&self.client, &self.worker.config().url).await {
-                Ok(()) => failures = 0,
-                Err(_) if failures < TOLERATED_FAILURES => failures += 1,
-                Err(error) => return self.enter(WorkerState::Unhealthy, &error.to_string()),
+            let config = self.health();
+            self.worker.configure_breaker(self.plan.config().breaker);
+            let is_asked_all = is_doubted || asked.elapsed() >= REPROBE_INTERVAL;
+            let answer = match is_asked_all {
+                true => {
+                    asked = Instant::now();
+                    match self.is_well(&config).await {
+                        Ok(()) => self.is_still(joined).await,
+                        Err(problem) => Err(problem),
+                    }
+                }
+                false => self.is_well(&config).await.map(|()| true),
+            };
+            pause = config.interval;
+            match answer {
+                Ok(true) => {
+                    let _is_back = questions.answered(&config);
+                }
+                Ok(false) => return,
+                Err(problem) if questions.failed(&config) => {
+                    return self.enter(WorkerState::Unhealthy, &problem);
+                }
+                Err(problem) => {
+                    tracing::debug!(worker = %self.worker.id(), problem, "worker did not answer as it should");
+                    pause = pause.min(AFTER_FAILURE);
+                }
             }
         }
     }
 
+    /// Whether the worker is what it was; the error says why it does not tell.
+    async fn is_still(&self, joined: &Membership) -> Result<bool, String> {
+        let found = probe(&self.client, &self.worker.config().url).await;
+        found.map(|found| joined.changed(&found).is_none()).map_err(|error| error.to_string())
+    }
+
+    async fn is_well(&self, config: &HealthConfig) -> Result<(), String> {
+        match timeout(config.timeout, check_health(&self.client, &self.worker.config().url)).await {
+            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Err(_elapsed) => {
+                Err(format!("does not answer /health within pool.health.timeout of {:?}", config.timeout))
+            }
+        }
+    }
+
+    /// How the worker is asked whether it is well, at this moment.
+    fn health(&self) -> HealthConfig {
+        self.plan.config().health
+    }
+
     fn enter(&self, state: WorkerState, problem: &str) {
-        let was = self.worker.problem();
+        let was = self.worker.health_problem();
         if !self.worker.enter(state, problem) && *was == problem {
             return;
         }

@@ -3,15 +3,20 @@
 //! A worker exists from the configuration on; its ranks exist once a probe has told what it serves. It is shared by
 //! the decision, the relay and the admin plane, so what changes is atomic or behind a short lock.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+mod condition;
+mod pass;
 
-use arc_swap::ArcSwap;
-use kvroute_core::WorkerId;
-use kvroute_metrics::{Metrics, WorkerMetrics, WorkerState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kvroute_core::{Exclusion, WorkerId};
+use kvroute_metrics::{Metrics, WorkerState};
 use tokio::sync::Notify;
 
-use crate::config::WorkerConfig;
+use self::condition::Condition;
+pub(crate) use self::pass::Pass;
+use crate::config::{BreakerConfig, WorkerConfig};
 use crate::previous_responses::MadeResponses;
 
 /// A configured worker, whether it answers or not.
@@ -19,10 +24,8 @@ use crate::previous_responses::MadeResponses;
 pub(crate) struct Worker {
     id: WorkerId,
     config: WorkerConfig,
-    state: AtomicU8,
+    condition: Condition,
     is_member: AtomicBool,
-    problem: ArcSwap<String>,
-    metrics: WorkerMetrics,
     responses: MadeResponses,
     /// Whether it refused to be asked for usage in a stream.
     refuses_stream_options: AtomicBool,
@@ -39,12 +42,10 @@ impl Worker {
     pub(crate) fn new(config: WorkerConfig, metrics: &Metrics) -> Self {
         let id = config.id();
         Self {
-            metrics: metrics.worker(&id, WorkerState::Starting),
+            condition: Condition::new(metrics.worker(&id, WorkerState::Starting)),
             id,
             config,
-            state: AtomicU8::new(WorkerState::Starting as u8),
             is_member: AtomicBool::new(false),
-            problem: ArcSwap::from_pointee("not asked yet".to_owned()),
             responses: MadeResponses::default(),
             refuses_stream_options: AtomicBool::new(false),
             refuses_token_ids: AtomicBool::new(false),
@@ -62,15 +63,65 @@ impl Worker {
         &self.config
     }
 
-    /// Whether it takes requests.
+    /// What is shown of it: ready, or why it takes no requests.
     pub(crate) fn state(&self) -> WorkerState {
-        let current = self.state.load(Ordering::Acquire);
-        WorkerState::ALL.into_iter().find(|state| *state as u8 == current).unwrap_or(WorkerState::Unhealthy)
+        self.condition.state()
     }
 
-    /// Whether requests may go there.
+    /// What its probe found, whatever else keeps requests away.
+    pub(crate) fn health(&self) -> WorkerState {
+        self.condition.health()
+    }
+
+    /// Whether requests may go there: it is well, is not to be emptied, and did not fail too many.
     pub(crate) fn takes_requests(&self) -> bool {
-        self.state.load(Ordering::Acquire) == WorkerState::Ready as u8
+        self.condition.exclusion().is_none() && self.condition.is_admitted()
+    }
+
+    /// Whether requests may go there where nobody else takes them: nothing but its own failures speaks against it.
+    pub(crate) fn may_be_tried(&self) -> bool {
+        self.condition.exclusion().is_none()
+    }
+
+    /// Why it gets no request, whatever it failed at before; `None` where nothing else speaks against it.
+    pub(crate) fn exclusion(&self) -> Option<Exclusion> {
+        self.condition.exclusion()
+    }
+
+    /// Whether its breaker lets one more request pass.
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.condition.is_admitted()
+    }
+
+    /// How bad it is among those whose breakers are open: whether somebody tries it already, and the time until it may be
+    /// tried.
+    pub(crate) fn badness(&self) -> (bool, Duration) {
+        self.condition.badness()
+    }
+
+    /// The right to send one attempt there, taken whether it should be or not.
+    pub(crate) fn pass(self: &Arc<Self>) -> Pass {
+        Pass::new(self)
+    }
+
+    /// Whether it finishes what it has and gets nothing more.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.condition.is_draining()
+    }
+
+    /// It is to finish what it has and gets nothing more, or is used again.
+    pub(crate) fn set_draining(&self, is_draining: bool) {
+        self.condition.set_draining(is_draining);
+    }
+
+    /// From now on its breaker goes by this.
+    pub(crate) fn configure_breaker(&self, config: BreakerConfig) {
+        self.condition.configure_breaker(config);
+    }
+
+    /// It is another program than before: what its address failed at is forgotten.
+    pub(crate) fn forgive(&self, config: BreakerConfig) {
+        self.condition.forgive(config);
     }
 
     /// Whether it belongs to a pool now, so that it is known what it serves.
@@ -87,19 +138,22 @@ impl Worker {
 
     /// Whether it has left its pool and is about to join one anew, which takes it a moment.
     pub(crate) fn joins_anew(&self) -> bool {
-        !self.is_member() && self.state() != WorkerState::Starting
+        !self.is_member() && self.health() != WorkerState::Starting
     }
 
     /// What is wrong with it; empty if nothing.
     pub(crate) fn problem(&self) -> Arc<String> {
-        self.problem.load_full()
+        self.condition.problem()
     }
 
-    /// Sets state and problem; true if the state changed.
-    pub(crate) fn enter(&self, state: WorkerState, problem: impl Into<String>) -> bool {
-        self.problem.store(Arc::new(problem.into()));
-        self.metrics.set_state(state);
-        self.state.swap(state as u8, Ordering::AcqRel) != state as u8
+    /// What its probe said last; empty if it is well.
+    pub(crate) fn health_problem(&self) -> Arc<String> {
+        self.condition.health_problem()
+    }
+
+    /// Sets what its probe found: ready, starting or unhealthy, and the problem; true if it found something else before.
+    pub(crate) fn enter(&self, health: WorkerState, problem: impl Into<String>) -> bool {
+        self.condition.enter(health, problem.into())
     }
 
     /// The responses that it made.

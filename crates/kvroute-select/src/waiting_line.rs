@@ -90,6 +90,11 @@ impl<L: Clone + Ord, T> WaitingLine<L, T> {
         Self { limit, order, patience, next: 0, uncached: Tokens::ZERO, waiting, lanes }
     }
 
+    /// From now on so many may wait, in this order. Those who wait keep their places, even where they are more.
+    pub fn configure(&mut self, limit: usize, order: QueueOrder, patience: Duration) {
+        (self.limit, self.order, self.patience) = (limit, order, patience);
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         self.waiting.len()

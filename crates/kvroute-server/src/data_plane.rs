@@ -10,9 +10,12 @@ use axum::routing::{MethodRouter, get, post};
 use axum::{Router, body::Body};
 use kvroute_openai::Endpoint;
 use kvroute_router::{Inbound, RouteError, Router as KvRouter};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::keys::{ApiKey, ApiKeys};
+use crate::keys::ApiKey;
+use crate::live::{Live, Settings};
+use crate::placed::PlacedBody;
 use crate::trust::TrustedPeer;
 use crate::{body, json, not_served};
 
@@ -21,10 +24,15 @@ use crate::{body, json, not_served};
 pub(crate) struct DataPlane {
     /// The router behind the plane.
     pub(crate) router: Arc<KvRouter>,
-    /// Keys of those who may ask; `None` is open to all.
-    pub(crate) keys: Option<ApiKeys>,
-    /// Largest accepted body in bytes.
-    pub(crate) max_body: usize,
+    /// What may change while the server runs.
+    pub(crate) live: Arc<Live>,
+}
+
+/// What a request has been let in with.
+struct Admitted<'a> {
+    key: Option<&'a ApiKey>,
+    /// Its place among those that are served at once, where those are counted.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 /// The routes of the data plane.
@@ -49,10 +57,10 @@ fn inference(endpoint: Endpoint) -> MethodRouter<DataPlane> {
 }
 
 async fn models(State(plane): State<DataPlane>, mut headers: HeaderMap) -> Response {
-    match plane.admit(&mut headers) {
+    match plane.live.settings.load().admit(&mut headers) {
         Ok(_) => json::response(StatusCode::OK, &plane.router.models()),
         Err(error) => {
-            let mut refusal = json::error(error.status(), &error.body());
+            let mut refusal = json::error(error.status(), &error.public_body());
             refusal.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             refusal
         }
@@ -98,25 +106,22 @@ impl DataPlane {
         let received = Instant::now();
         let (mut head, body) = request.into_parts();
         let unread = self.router.arrival(endpoint, &head.headers, received);
-        let key = match self.admit(&mut head.headers) {
-            Ok(key) => key,
+        let settings = self.live.settings.load_full();
+        let Admitted { key, place } = match settings.let_in(&mut head.headers, received) {
+            Ok(admitted) => admitted,
             Err(error) => return self.router.refuse(unread, &error).map(Body::new),
         };
-        match body::read(body, self.max_body).await {
+        match body::read_behind(&head.headers, body, settings.body).await {
             Ok(body) => {
                 let is_trusted_peer = head.extensions.get::<TrustedPeer>().is_some();
                 let trusted = is_trusted_peer || key.is_some_and(|key| key.is_trusted);
                 let tenant = key.and_then(|key| key.tenant.clone());
                 let headers = head.headers;
-                self.route(Inbound { arrival: unread.read(), headers, body, trusted, tenant }).await
+                let inbound = Inbound { arrival: unread.read(), headers, body, trusted, tenant };
+                self.route(inbound, place).await
             }
             Err(error) => self.router.refuse(unread, &error).map(Body::new),
         }
-    }
-
-    /// The key that a request brings; `None` where none is asked for.
-    fn admit(&self, headers: &mut HeaderMap) -> Result<Option<&ApiKey>, RouteError> {
-        self.keys.as_ref().map(|keys| keys.admit(headers)).transpose()
     }
 
     /// Counts a request for what is not served, and names it in its answer.
@@ -126,7 +131,28 @@ impl DataPlane {
         answer
     }
 
-    async fn route(&self, inbound: Inbound) -> Response {
-        self.router.call(inbound).await.map(Body::new)
+    async fn route(&self, inbound: Inbound, place: Option<OwnedSemaphorePermit>) -> Response {
+        let answer = self.router.call(inbound).await;
+        match place {
+            None => answer.map(Body::new),
+            Some(place) => answer.map(|body| Body::new(PlacedBody::new(body, place))),
+        }
+    }
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// Who sends a request, and that there is room for it. Cheapest and most telling first: whoever has no key learns nothing
+    /// of how busy the router is, and takes nothing of anybody's rate.
+    fn let_in(&self, headers: &mut HeaderMap, now: Instant) -> Result<Admitted<'_>, RouteError> {
+        let key = self.admit(headers)?;
+        key.map_or(Ok(()), |key| key.spend(now))?;
+        Ok(Admitted { key, place: self.turnstile.enter(now)? })
+    }
+
+    /// The key that a request brings; `None` where none is asked for.
+    fn admit(&self, headers: &mut HeaderMap) -> Result<Option<&ApiKey>, RouteError> {
+        self.keys.as_ref().map(|keys| keys.admit(headers)).transpose()
     }
 }

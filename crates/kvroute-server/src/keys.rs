@@ -9,15 +9,21 @@ use axum::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use kvroute_router::{ErrorKind, RouteError};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use tokio::time::Instant;
+
+use crate::limits::too_many;
+use crate::rate::Meter;
 
 /// The keys of a file; at least one.
 #[derive(Clone, Debug)]
 pub struct ApiKeys(Arc<[ApiKey]>);
 
 /// One key and what it grants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct ApiKey {
     digest: [u8; 32],
+    /// How often it may come, and how often it came.
+    meter: Option<Arc<Meter>>,
     /// Whose requests those are that bring it.
     pub(crate) tenant: Option<Arc<str>>,
     /// Whether they may steer the selection, and see where they went and why.
@@ -41,6 +47,9 @@ pub enum InvalidKeys {
         problem: String,
     },
 }
+
+/// What may stand behind a key.
+const GRANTS: &str = "behind a key stand tenant=NAME, rate=COUNT/s or COUNT/m, and trusted, each at most once, and nothing else";
 
 /// Where clients of Anthropic's API have their key.
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -69,6 +78,16 @@ impl ApiKeys {
         if keys.is_empty() { Err(InvalidKeys::Empty) } else { Ok(Self(keys.into())) }
     }
 
+    /// What the keys that `before` knew have spent of their rates stays spent, where the rates are the same.
+    #[must_use]
+    pub(crate) fn succeeding(&self, before: &Self) -> Self {
+        let succeed = |key: &ApiKey| {
+            let known = before.0.iter().find(|known| known.digest == key.digest);
+            known.map_or_else(|| key.clone(), |known| key.succeeding(known))
+        };
+        Self(self.0.iter().map(succeed).collect())
+    }
+
     /// The key that a request brings. It is taken out of its headers: it is meant for this router, and no worker is to see
     /// it.
     pub(crate) fn admit(&self, headers: &mut HeaderMap) -> Result<&ApiKey, RouteError> {
@@ -95,7 +114,8 @@ impl ApiKeys {
     }
 }
 
-fn strip_scheme(value: &[u8]) -> Option<&[u8]> {
+/// What stands behind `Bearer` in the header.
+pub(crate) fn strip_scheme(value: &[u8]) -> Option<&[u8]> {
     let (scheme, key) = value.split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| key.trim_ascii())
 }
@@ -114,25 +134,32 @@ impl ApiKey {
         if [&b""[..], b"\n"].iter().any(|nothing| Sha256::digest(nothing)[..] == digest) {
             return Err("this is the SHA-256 of nothing, so whoever made it hashed an empty text".to_owned());
         }
-        let mut key = Self { digest, tenant: None, is_trusted: false };
+        let mut key = Self { digest, meter: None, tenant: None, is_trusted: false };
         for word in words {
             match word.split_once('=') {
                 None if word == "trusted" && !key.is_trusted => key.is_trusted = true,
                 Some(("tenant", name)) if !name.is_empty() && key.tenant.is_none() => {
                     key.tenant = Some(name.into());
                 }
-                Some(("rate", _)) => {
-                    return Err("rate is not available in this version; take it out".to_owned());
+                Some(("rate", rate)) if key.meter.is_none() => {
+                    let rate = rate.parse().map_err(|expected| format!("behind rate= stands {expected}"))?;
+                    key.meter = Some(Arc::new(Meter::new(rate)));
                 }
-                _ => {
-                    return Err(
-                        "behind a key stand tenant=NAME and trusted, each at most once, and nothing else"
-                            .to_owned(),
-                    );
-                }
+                _ => return Err(GRANTS.to_owned()),
             }
         }
         Ok(key)
+    }
+
+    /// Takes one request of the key's rate.
+    pub(crate) fn spend(&self, now: Instant) -> Result<(), RouteError> {
+        self.meter.as_ref().map_or(Ok(()), |meter| meter.admit(now)).map_err(too_many)
+    }
+
+    fn succeeding(&self, before: &Self) -> Self {
+        let rate = |key: &Self| key.meter.as_ref().map(|meter| meter.rate());
+        let meter = if rate(self) == rate(before) { &before.meter } else { &self.meter };
+        Self { meter: meter.clone(), ..self.clone() }
     }
 }
 
@@ -151,6 +178,8 @@ fn digest_of(hex: &str) -> Option<[u8; 32]> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use axum::http::HeaderValue;
 
     use super::*;
@@ -200,7 +229,8 @@ mod tests {
             ("secret-key", "line 1: a line begins with sha256:"),
             ("\nsha256:12", "line 2: a line begins with sha256:"),
             (&format!("{ALICE}\n{ALICE}"), "line 2: this key stands above already"),
-            (&format!("{ALICE} rate=5"), "line 1: rate is not available in this version"),
+            (&format!("{ALICE} rate=5"), "line 1: behind rate= stands a rate such as"),
+            (&format!("{ALICE} rate=5/s rate=5/s"), "line 1: behind a key stand"),
             (&format!("{ALICE} tenant="), "line 1: behind a key stand"),
             (&format!("{ALICE} admin"), "line 1: behind a key stand"),
             (&format!("{ALICE} tenant=a tenant=b"), "line 1: behind a key stand"),
@@ -210,5 +240,30 @@ mod tests {
             assert!(problem(text).starts_with(said), "{text}: {}", problem(text));
         }
         assert!(!problem("secret-key").contains("secret"));
+    }
+
+    fn spent(keys: &ApiKeys, name: &str, times: usize) -> usize {
+        let key = keys.find(name.as_bytes()).unwrap();
+        let now = Instant::now();
+        (0..times).filter(|_| key.spend(now).is_ok()).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_has_a_rate_of_its_own_and_says_when_to_come_again() {
+        let keys = ApiKeys::parse(&format!("{ALICE} rate=2/m,burst=3 tenant=red\n{BOB}")).unwrap();
+        assert_eq!(spent(&keys, "alice", 10), 3);
+        assert_eq!(spent(&keys, "bob", 10), 10);
+        let error = keys.find(b"alice").unwrap().spend(Instant::now()).unwrap_err();
+        assert_eq!((error.status().as_u16(), error.retry_after()), (429, Some(Duration::from_secs(30))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_that_are_read_anew_keep_what_they_spent_unless_their_rate_is_another_one() {
+        let before = ApiKeys::parse(&format!("{ALICE} rate=3/m\n{BOB} rate=3/m")).unwrap();
+        assert_eq!((spent(&before, "alice", 2), spent(&before, "bob", 3)), (2, 3));
+        let after = ApiKeys::parse(&format!("{BOB} rate=4/m\n{ALICE} rate=3/m trusted")).unwrap();
+        let after = after.succeeding(&before);
+        assert_eq!((spent(&after, "alice", 5), spent(&after, "bob", 5)), (1, 4));
+        assert!(after.find(b"alice").unwrap().is_trusted, "what else it grants is new");
     }
 }

@@ -6,15 +6,29 @@
 #![forbid(unsafe_code)]
 
 mod admin_plane;
+mod admin_tokens;
 mod body;
 mod data_plane;
+mod descriptors;
 mod json;
 mod keys;
+mod limits;
 mod listener;
+mod live;
 mod not_served;
+mod openapi;
+mod placed;
+mod rate;
+mod reload;
 mod server;
+mod tls;
 mod trust;
 
+pub use admin_tokens::{AdminTokens, InvalidTokens};
 pub use keys::{ApiKeys, InvalidKeys};
+pub use limits::Limits;
 pub use listener::ListenError;
-pub use server::{ServeConfig, Server, StartError};
+pub use rate::Rate;
+pub use reload::{PreparedReload, Reload};
+pub use server::{Security, ServeConfig, Server, StartError};
+pub use tls::ServerTls;

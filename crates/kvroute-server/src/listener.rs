@@ -5,20 +5,33 @@
 
 mod client;
 mod connection;
+mod executor;
 mod held;
+mod pace;
+mod protocol;
+mod reading;
+mod turned_away;
 
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use connection::Bounds;
+use turned_away::TurnedAway;
+
+use crate::limits::Limits;
+use crate::server::{Security, ServeConfig};
+use crate::tls::ServerTls;
 use crate::trust::TrustedNetworks;
 
 /// A socket that could not be opened.
@@ -38,7 +51,15 @@ pub struct ListenError {
 pub(crate) struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    terms: Arc<ArcSwap<Terms>>,
+}
+
+/// What holds for connections that are made from here on.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
     trusted: TrustedNetworks,
+    tls: Option<ServerTls>,
+    limits: Limits,
 }
 
 /// Time in which a client may read how its stream was ended.
@@ -51,16 +72,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 impl Listener {
     /// Binds the address that `option` names.
-    pub(crate) async fn bind(address: SocketAddr, option: &'static str) -> Result<Self, ListenError> {
+    pub(crate) async fn bind(
+        address: SocketAddr,
+        option: &'static str,
+        terms: &Arc<ArcSwap<Terms>>,
+    ) -> Result<Self, ListenError> {
         let failed = |source| ListenError { address, option, source };
         let socket = TcpListener::bind(address).await.map_err(failed)?;
         let bound = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address: bound, trusted: TrustedNetworks::default() })
-    }
-
-    /// Requests of peers in these networks carry [`TrustedPeer`](crate::trust::TrustedPeer).
-    pub(crate) fn trusting(self, trusted: TrustedNetworks) -> Self {
-        Self { trusted, ..self }
+        Ok(Self { socket, address: bound, terms: Arc::clone(terms) })
     }
 
     /// The address with its real port.
@@ -77,14 +97,20 @@ impl Listener {
         drain: Duration,
         expired: impl FnOnce(),
     ) {
-        let mut connections = JoinSet::new();
+        let (mut connections, mut turned_away) = (JoinSet::new(), TurnedAway::default());
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
                 accepted = self.socket.accept() => match accepted {
                     Ok((socket, peer)) => {
-                        let is_trusted = self.trusted.hold(peer.ip());
-                        connections.spawn(connection::serve(socket, is_trusted, app.clone(), stop.clone()));
+                        let terms = self.terms.load();
+                        if connections.len() >= terms.limits.connections {
+                            turned_away.add(socket, terms.tls.is_none(), connections.len());
+                            continue;
+                        }
+                        turned_away.over();
+                        let bounds = terms.bounds(peer.ip());
+                        connections.spawn(connection::serve(socket, bounds, app.clone(), stop.clone()));
                     }
                     Err(error) => pause_after(&error).await,
                 },
@@ -98,6 +124,26 @@ impl Listener {
             let _all_read = tokio::time::timeout(PARTING, all_ended(&mut connections)).await;
         }
         connections.shutdown().await;
+    }
+}
+
+// === impl Terms ===
+
+impl Terms {
+    /// Of the data plane.
+    pub(crate) fn of_data(config: &ServeConfig) -> Self {
+        let Security { tls, limits, .. } = &config.security;
+        Self { trusted: TrustedNetworks::new(&config.trusted), tls: tls.clone(), limits: *limits }
+    }
+
+    /// Of the admin plane, where no caller is trusted more than another.
+    pub(crate) fn of_admin(config: &ServeConfig) -> Self {
+        let Security { admin_tls, limits, .. } = &config.security;
+        Self { trusted: TrustedNetworks::default(), tls: admin_tls.clone(), limits: *limits }
+    }
+
+    fn bounds(&self, peer: IpAddr) -> Bounds {
+        Bounds { is_trusted: self.trusted.hold(peer), tls: self.tls.clone(), limits: self.limits }
     }
 }
 

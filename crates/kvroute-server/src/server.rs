@@ -1,6 +1,7 @@
 //! A whole router in this process: its sockets, its tasks, and how it stops.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +12,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin_plane::AdminPlane;
+use crate::admin_tokens::AdminTokens;
 use crate::data_plane::DataPlane;
 use crate::keys::ApiKeys;
+use crate::limits::Limits;
 use crate::listener::{ListenError, Listener};
-use crate::trust::TrustedNetworks;
-use crate::{admin_plane, data_plane};
+use crate::live::Live;
+use crate::reload::{Fixed, Reload};
+use crate::tls::ServerTls;
+use crate::{admin_plane, data_plane, descriptors};
 
 /// How long the admin plane may take to finish its last scrape.
 const ADMIN_DRAIN: Duration = Duration::from_secs(2);
@@ -39,6 +44,26 @@ pub struct ServeConfig {
     pub metrics: MetricsOptions,
     /// Pools and workers.
     pub router: RouterConfig,
+    /// Who may do what, over which connections and how much of it.
+    pub security: Security,
+}
+
+/// What stands between a router and those who talk to it. Without anything: plain connections, and an admin plane for the
+/// programs of this machine.
+#[derive(Clone, Debug, Default)]
+pub struct Security {
+    /// Tokens of those who may use the admin plane; `None` is open to programs of this machine.
+    pub admin_tokens: Option<AdminTokens>,
+    /// TLS of the data plane.
+    pub tls: Option<ServerTls>,
+    /// TLS of the admin plane.
+    pub admin_tls: Option<ServerTls>,
+    /// What clients may take.
+    pub limits: Limits,
+    /// The configuration as it may be shown to those who may use the admin plane.
+    pub shown: serde_json::Map<String, serde_json::Value>,
+    /// Files that were read beside the configuration: a change of one of them is a change of the configuration.
+    pub files: Vec<PathBuf>,
 }
 
 /// Why a router did not start. Nothing is left running.
@@ -47,6 +72,12 @@ pub enum StartError {
     /// A socket could not be opened.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The admin plane would be open to other machines.
+    #[error(
+        "server.admin_listen is {0}, which other machines may reach, and server.admin_token_file is not set; name a file with \
+         a token, or listen on a loopback address such as 127.0.0.1:9090"
+    )]
+    AdminOpen(SocketAddr),
     /// The metrics' names or labels are unusable.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
@@ -65,6 +96,23 @@ pub struct Server {
     stop_admin: CancellationToken,
     planes: TaskTracker,
     data_drained: TaskTracker,
+    reload: Reload,
+}
+
+// === impl ServeConfig ===
+
+impl ServeConfig {
+    /// Whoever can talk to the admin plane can add workers, and so read prompts: other machines need a token.
+    ///
+    /// # Errors
+    /// Other machines may reach it and there is no token.
+    pub fn check_admin(&self) -> Result<(), StartError> {
+        let is_open = self.security.admin_tokens.is_none();
+        if is_open && !self.admin_listen.ip().to_canonical().is_loopback() {
+            return Err(StartError::AdminOpen(self.admin_listen));
+        }
+        Ok(())
+    }
 }
 
 // === impl Server ===
@@ -72,10 +120,12 @@ pub struct Server {
 impl Server {
     /// Checks the pools, binds both sockets, starts the pools and serves.
     pub async fn start(config: ServeConfig) -> Result<Self, StartError> {
+        config.check_admin()?;
+        let (live, fixed) = (Arc::new(Live::new(&config)), Arc::new(Fixed::new(&config)));
         let plan = RouterPlan::new(config.router)?;
-        let data = Listener::bind(config.listen, "server.listen").await?;
-        let data = data.trusting(TrustedNetworks::new(&config.trusted));
-        let admin = Listener::bind(config.admin_listen, "server.admin_listen").await?;
+        let data = Listener::bind(config.listen, "server.listen", &live.data).await?;
+        let admin = Listener::bind(config.admin_listen, "server.admin_listen", &live.admin).await?;
+        descriptors::raise_for(config.security.limits.connections);
         let metrics = Metrics::new(&config.metrics)?;
         let router = Arc::new(Router::start(plan, metrics)?);
         let server = Self {
@@ -86,14 +136,13 @@ impl Server {
             stop_admin: CancellationToken::new(),
             planes: TaskTracker::new(),
             data_drained: TaskTracker::new(),
+            reload: Reload::new(Arc::clone(&live), fixed),
         };
-        let plane =
-            DataPlane { router: Arc::clone(&router), keys: config.api_keys, max_body: config.max_body };
-        let data_app = data_plane::app(plane);
+        let data_app = data_plane::app(DataPlane { router: Arc::clone(&router), live: Arc::clone(&live) });
         let cutting = Arc::clone(&router);
         let cut_streams = move || cutting.cut_streams();
         server.data_drained.spawn(data.serve(data_app, server.stop_data.clone(), config.drain, cut_streams));
-        let admin_app = admin_plane::app(AdminPlane { router, max_body: config.max_body });
+        let admin_app = admin_plane::app(AdminPlane { router, live });
         server.planes.spawn(admin.serve(admin_app, server.stop_admin.clone(), ADMIN_DRAIN, || {}));
         tracing::info!(listen = %server.data_address, admin = %server.admin_address, "serving");
         Ok(server)
@@ -107,6 +156,11 @@ impl Server {
     /// Address of the admin plane, with its real port.
     pub const fn admin_address(&self) -> SocketAddr {
         self.admin_address
+    }
+
+    /// What new settings are handed to while this server runs.
+    pub fn reload_handle(&self) -> Reload {
+        self.reload.clone()
     }
 
     /// The router behind both planes.

@@ -9,6 +9,7 @@
 //! where caches are trees (SGLang, TensorRT-LLM), the second one is given up for the first one without a word.
 
 mod free_list;
+mod images;
 mod key;
 mod kv;
 mod pool;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use kvroute_core::{BlockSize, PrehashedMap, TokenId};
 
+pub(crate) use images::{ImageInBlock, ImageSpan};
 pub(crate) use key::BlockKey;
 use key::KeyChain;
 pub(crate) use kv::KvCache;
@@ -47,6 +49,8 @@ pub(crate) struct CacheUse {
     pub(crate) salt: Option<Arc<str>>,
     /// The same without a word: outside, the blocks look like anybody's (SGLang's `extra_key`).
     pub(crate) hidden: Option<Arc<str>>,
+    /// The images in the prompt, in the order of their places.
+    pub(crate) images: Arc<[ImageSpan]>,
     /// The slot that was asked for, where there are slots.
     pub(crate) slot: Option<u32>,
     /// Everything is computed, whatever is cached.
@@ -91,6 +95,8 @@ pub(crate) struct StoredRun {
     pub(crate) tokens: Vec<TokenId>,
     /// The sequence's salt; it belongs to the root block only.
     pub(crate) salt: Option<Arc<str>>,
+    /// The images in the blocks, in their order.
+    pub(crate) images: Vec<ImageInBlock>,
 }
 
 // === impl PrefixCache ===
@@ -163,6 +169,7 @@ impl PrefixCache {
             parent,
             tokens: chain.tokens[first * self.block_size..complete * self.block_size].to_vec(),
             salt: chain.cache_use.salt.clone().filter(|_| parent.is_none() || self.is_tree),
+            images: images::in_blocks(&chain.cache_use.images, first..complete, self.block_size),
         }));
         complete - first
     }
@@ -256,6 +263,7 @@ impl PrefixCache {
         let block = &chain.tokens[index * self.block_size..(index + 1) * self.block_size];
         let keys = chain.cache_use.hidden.as_deref().map_or(self.keys, |hidden| self.keys.hidden(hidden));
         let key = keys.next(chain.keys.last().copied(), chain.cache_use.salt.as_deref(), block);
+        let key = images::key_with(key, &chain.cache_use.images, index * self.block_size, self.block_size);
         chain.keys.push(key);
         key
     }

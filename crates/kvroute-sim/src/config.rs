@@ -64,6 +64,10 @@ pub struct SimConfig {
     pub kv_replay: EventEndpoint,
     /// Whether the first event message, number 0, is a clear, as SGLang publishes it at its start in any case.
     pub announces_start: bool,
+    /// Tokens that stand for an image in a chat; 0 for a model that sees none. vLLM only.
+    pub image_tokens: u32,
+    /// Whether vLLM's render endpoint is served (its `--enable-scale-out`).
+    pub scale_out: bool,
     /// Whether usage tells the cached tokens (vLLM's `--enable-prompt-tokens-details`).
     pub prompt_tokens_details: bool,
     /// Seed of the words in answers and of the block ids: equal seeds give equal answers to equal prompts.
@@ -116,6 +120,8 @@ impl Default for SimConfig {
             kv_events: EventEndpoint::Auto,
             kv_replay: EventEndpoint::Auto,
             announces_start: false,
+            image_tokens: 0,
+            scale_out: false,
             prompt_tokens_details: true,
             seed: 0,
             faults: Faults::default(),
@@ -174,6 +180,16 @@ impl SimConfig {
                 self.room()
             ));
         }
+        if matches!(self.kv_events, EventEndpoint::Address(_)) && !self.flavour.publishes() {
+            return Err(format!(
+                "kv_events has an address, but {} publishes no events on a socket; leave it out",
+                self.flavour
+            ));
+        }
+        if self.transfer_port != 0 && self.role != WorkerRole::Prefill {
+            let role = self.role.as_str();
+            return Err(format!("transfer_port is given, but role is {role}; use prefill or leave it out"));
+        }
         if self.kv_events == EventEndpoint::None && matches!(self.kv_replay, EventEndpoint::Address(_)) {
             return Err(String::from("kv_replay has an address but kv_events is none; give both or neither"));
         }
@@ -192,6 +208,12 @@ impl SimConfig {
             return Err(format!(
                 "dp_ranks is {}, but {} is simulated with 1 only",
                 self.dp_ranks, self.flavour
+            ));
+        }
+        if self.image_tokens > 0 && self.flavour != Flavour::Vllm {
+            return Err(format!(
+                "image_tokens is {}, but {} is simulated without images",
+                self.image_tokens, self.flavour
             ));
         }
         if self.slots == 0 {

@@ -54,6 +54,8 @@ pub struct Faults {
     pub refuse_stream_options: bool,
     /// Refuses requests that have `return_token_ids`, as an engine does that does not know the field.
     pub refuse_token_ids: bool,
+    /// Answers questions about what it makes of a chat with status 500.
+    pub fail_render: bool,
     /// In every choice of a chat one token of so many is swallowed, as a parser does with the name of a tool: it shows in no
     /// text, and makes a chunk only where token ids are asked for. 0: none.
     pub swallow_every: u64,

@@ -7,8 +7,11 @@ mod dialect;
 mod error;
 mod generate;
 mod handover;
+mod images;
 mod info;
 mod metrics;
+mod pooling;
+mod render;
 mod request;
 mod routes;
 mod shapes;
@@ -60,6 +63,7 @@ pub(crate) struct App {
     responses: ResponseStore,
     started: SystemTime,
     next_request: AtomicU64,
+    images_seen: AtomicU64,
 }
 
 // === impl App ===
@@ -79,6 +83,7 @@ impl App {
             responses: ResponseStore::default(),
             started: SystemTime::now(),
             next_request: AtomicU64::new(0),
+            images_seen: AtomicU64::new(0),
         }
     }
 

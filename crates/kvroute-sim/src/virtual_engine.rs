@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvroute_core::{BlockSize, EngineHash, KvEvent, StoredBlocks, Tier, TokenId};
+use kvroute_core::{BlockExtras, BlockSize, EngineHash, KvEvent, StoredBlocks, Tier, TokenId};
 
 use crate::cache::{BlockKey, CacheChange, CacheUse, StoredRun};
 use crate::config::SimConfig;
@@ -132,15 +132,18 @@ fn event(change: CacheChange, block_size: BlockSize) -> KvEvent {
     match change {
         CacheChange::Cleared => KvEvent::Cleared,
         CacheChange::Removed(key) => KvEvent::Removed { hashes: vec![hash(key)], tier: Tier::Device },
-        CacheChange::Stored(StoredRun { keys, parent, tokens, salt }) => KvEvent::Stored(StoredBlocks {
-            hashes: keys.into_iter().map(hash).collect(),
-            parent: parent.map(hash),
-            tokens,
-            block_size,
-            tier: Tier::Device,
-            salt: salt.map(|salt| salt.to_string()),
-            adapter: None,
-        }),
+        CacheChange::Stored(StoredRun { keys, parent, tokens, salt, images: _ }) => {
+            KvEvent::Stored(StoredBlocks {
+                hashes: keys.into_iter().map(hash).collect(),
+                parent: parent.map(hash),
+                tokens,
+                block_size,
+                tier: Tier::Device,
+                salt: salt.map(|salt| salt.to_string()),
+                adapter: None,
+                extras: BlockExtras::default(),
+            })
+        }
     }
 }
 

@@ -16,6 +16,9 @@ use crate::Exposition;
 /// Nothing in a test takes longer than this unless it hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(60);
 
+/// No server that is tested closes an idle connection so soon: a request must not meet the end of its connection.
+const IDLE: Duration = Duration::from_secs(3);
+
 /// A client with a connection pool of its own.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -37,7 +40,7 @@ pub struct Answer {
 
 impl Default for Client {
     fn default() -> Self {
-        Self { http: Builder::new(TokioExecutor::new()).build_http() }
+        Self { http: Builder::new(TokioExecutor::new()).pool_idle_timeout(IDLE).build_http() }
     }
 }
 
@@ -45,6 +48,17 @@ impl Client {
     /// `GET`, read to the end.
     pub async fn get(&self, url: &str) -> Answer {
         self.ask(Method::GET, url, &[], Bytes::new()).await
+    }
+
+    /// `GET` with further headers, read to the end.
+    pub async fn get_with(&self, url: &str, headers: &[(&str, &str)]) -> Answer {
+        self.ask(Method::GET, url, headers, Bytes::new()).await
+    }
+
+    /// A request of any method, read to the end.
+    pub async fn ask_as(&self, method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let method = method.parse().expect("a test's method is one");
+        self.ask(method, url, headers, Bytes::from(body.to_owned())).await
     }
 
     /// `POST` of JSON, read to the end.

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use kvroute_metrics::MetricsOptions;
 use kvroute_router::config::{ClusterConfig, PoolConfig, RouterConfig, TokenizerSource, WorkerConfig};
-use kvroute_server::{ServeConfig, Server};
+use kvroute_server::{Security, ServeConfig, Server};
 use kvroute_sim::{SimConfig, SimEngine, TokenizerEncoder};
 use serde_json::Value;
 
-use crate::{Client, Exposition, Ledger};
+use crate::{Client, Exposition, Fault, FaultyProxy, Ledger, kept_address};
 
 /// A router with nothing in flight gives every loss its reason within a few seconds.
 const COMES_TO_REST_WITHIN: Duration = Duration::from_secs(60);
@@ -32,10 +32,21 @@ pub fn demo_tokenizer_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/demo-tokenizer")
 }
 
-/// Starts one engine with the demo model's tokenizer.
-pub async fn engine(config: SimConfig) -> SimEngine {
+/// Starts one engine with the demo model's tokenizer. Where any port will do it gets one that stays its own when it has ended.
+pub async fn engine(mut config: SimConfig) -> SimEngine {
+    if config.listen.port() == 0 {
+        config.listen = kept_address();
+    }
     let encoder = TokenizerEncoder::load(&demo_tokenizer_folder()).expect("the demo tokenizer loads");
     SimEngine::start(config, Arc::new(encoder)).await.expect("the simulated engine starts")
+}
+
+async fn engines(configs: Vec<SimConfig>) -> Vec<SimEngine> {
+    let mut engines = Vec::with_capacity(configs.len());
+    for config in configs {
+        engines.push(engine(config).await);
+    }
+    engines
 }
 
 /// A router's configuration on free ports for workers at these addresses, with the demo model's tokenizer.
@@ -58,6 +69,7 @@ pub fn server_config(urls: &[String], policy: &str) -> ServeConfig {
             trace_sample: 1.0,
             cluster: ClusterConfig::default(),
         },
+        security: Security::default(),
     }
 }
 
@@ -76,15 +88,31 @@ impl Fleet {
         fleet
     }
 
+    /// The same with a proxy in front of each engine, in their order. The router knows the proxies only, so that what befalls
+    /// an answer there is what it sees of the engine.
+    pub async fn start_behind(
+        configs: Vec<SimConfig>,
+        fault: Fault,
+        router: impl FnOnce(&[String]) -> ServeConfig,
+    ) -> (Self, Vec<FaultyProxy>) {
+        let engines = engines(configs).await;
+        let mut proxies = Vec::with_capacity(engines.len());
+        for engine in &engines {
+            proxies.push(FaultyProxy::start(&engine.url(), fault).await);
+        }
+        let urls: Vec<_> = proxies.iter().map(FaultyProxy::url).collect();
+        let server = Server::start(router(&urls)).await.expect("the router starts");
+        let fleet = Self { engines, server, client: Client::default() };
+        fleet.all_joined(is_followed).await;
+        (fleet, proxies)
+    }
+
     /// The same, without waiting for event sources that are not exact until something is published.
     pub async fn start_unfollowed(
         configs: Vec<SimConfig>,
         router: impl FnOnce(&[String]) -> ServeConfig,
     ) -> Self {
-        let mut engines = Vec::with_capacity(configs.len());
-        for config in configs {
-            engines.push(engine(config).await);
-        }
+        let engines = engines(configs).await;
         let urls: Vec<_> = engines.iter().map(SimEngine::url).collect();
         let server = Server::start(router(&urls)).await.expect("the router starts");
         let fleet = Self { engines, server, client: Client::default() };

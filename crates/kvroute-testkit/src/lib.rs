@@ -1,5 +1,5 @@
-//! What tests need to run real parts: engines and a router in this process or as processes of their own, a plain
-//! HTTP client, the books of a scrape, and what was logged.
+//! What tests need to run real parts: engines and a router in this process or as processes of their own, what networks do
+//! between them, a plain HTTP client, the books of a scrape, and what was logged.
 //!
 //! Failing here is a panic with a message: this crate is only ever used by tests.
 
@@ -7,7 +7,9 @@
 #![expect(clippy::panic, clippy::expect_used, reason = "a test helper fails the test that uses it")]
 
 mod client;
+mod closed_port;
 mod exposition;
+mod faulty_proxy;
 mod fleet;
 mod ledger;
 mod log;
@@ -15,7 +17,9 @@ mod plain_worker;
 mod process;
 
 pub use client::{Answer, Client};
+pub use closed_port::{ClosedPort, kept_address};
 pub use exposition::Exposition;
+pub use faulty_proxy::{Fault, FaultyProxy};
 pub use fleet::{Fleet, demo_tokenizer_folder, engine, server_config};
 pub use ledger::Ledger;
 pub use log::{CapturedLog, LogEntry};

@@ -1,7 +1,7 @@
 //! A worker of which only the plain OpenAI interface is known: no events, no cache size, no report of reuse. It keeps the
 //! heads of the requests that it was given, which the simulated engine does not.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+
+use crate::kept_address;
 
 /// What becomes of a text completion.
 #[derive(Clone, Debug)]
@@ -45,8 +47,8 @@ impl PlainAnswer {
 impl PlainWorker {
     /// Listens on a free port of loopback.
     pub async fn start(model: &'static str, answer: PlainAnswer) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("loopback has a free port");
-        let address = listener.local_addr().expect("a listener has an address");
+        let address = kept_address();
+        let listener = TcpListener::bind(address).await.expect("nobody else listens at a kept address");
         let heads = Arc::default();
         let kept = Arc::clone(&heads);
         let mut serving = JoinSet::new();

@@ -8,6 +8,7 @@
 mod boundaries;
 mod normalizer;
 mod pattern;
+mod recent;
 mod segments;
 mod words;
 
@@ -72,6 +73,11 @@ impl Encoder {
     /// The library's own tokenizer.
     pub(crate) const fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
+    }
+
+    /// Whether neither cache is left out.
+    pub(crate) const fn is_fast(&self) -> bool {
+        self.boundaries.is_some() && self.words.is_some()
     }
 
     /// Ids of a text.

@@ -87,9 +87,22 @@ impl PromptTokenizer {
         self.vocabulary_size
     }
 
+    /// Whether texts are encoded in the fast way. A tokenizer with a step that this crate does not know is left to the
+    /// library: its ids are the same, and take many times as long.
+    pub const fn is_fast(&self) -> bool {
+        self.encoder.is_fast()
+    }
+
     /// How many tokens of the texts so far were known from texts before, and how many had to be made.
     pub fn cache_counts(&self) -> CacheCounts {
         self.encoder.cache_counts()
+    }
+
+    /// Whether an id is one of the tokens with a meaning of their own, such as the one that begins a text.
+    pub fn is_special(&self, id: TokenId) -> bool {
+        let tokenizer = self.encoder.tokenizer();
+        let token = tokenizer.id_to_token(id);
+        token.is_some_and(|token| tokenizer.get_added_vocabulary().is_special_token(&token))
     }
 
     /// Text of ids; unknown ids are left out, special tokens are kept.

@@ -43,6 +43,18 @@ pub(crate) enum TreeError {
     TooLarge(String),
 }
 
+// === impl TreeError ===
+
+impl TreeError {
+    /// Whether the text may be JSON for the engine, and is not read here all the same.
+    pub(crate) const fn is_unread(&self) -> bool {
+        match self {
+            Self::Syntax(error) => error.is_too_deep(),
+            Self::TooLarge(_) => true,
+        }
+    }
+}
+
 // === impl Tree ===
 
 impl Tree {

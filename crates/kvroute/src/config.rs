@@ -5,19 +5,22 @@
 //! setting is one row and cannot be forgotten in one of those places. Sources are layered before anything is
 //! resolved: file < `DYN_…`, `OTEL_…` < `KVROUTE_…` < flag. Nothing here binds a port or reads more than the file.
 
+mod discovery;
 #[cfg(test)]
 mod document;
 mod env;
+mod faults;
 mod file;
 mod flags;
 mod hint;
-mod later;
 mod path;
 mod problem;
 mod raw;
 mod resolve;
+mod security;
 mod setting;
 mod settings;
+mod shown;
 mod telemetry;
 mod value;
 

@@ -60,7 +60,9 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match error {
             StartError::Listen(_) => Self::Failed(error.to_string()),
-            StartError::Metrics(_) | StartError::Router(_) => Self::Usage(error.to_string()),
+            StartError::AdminOpen(_) | StartError::Metrics(_) | StartError::Router(_) => {
+                Self::Usage(error.to_string())
+            }
         }
     }
 }

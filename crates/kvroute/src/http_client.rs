@@ -1,28 +1,38 @@
 //! A small HTTP client: what commands ask of a router and the demo of its engines.
 
 use std::error::Error;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use kvroute_engine::{Connector, UpstreamTls};
+
+/// Time in which a connection has to stand.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Keeps connections open between requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpClient {
-    http: legacy::Client<HttpConnector, Full<Bytes>>,
+    http: kvroute_engine::HttpClient,
+    /// What every request says of who sends it.
+    authorization: Option<HeaderValue>,
 }
 
 // === impl HttpClient ===
 
 impl HttpClient {
     pub(crate) fn new() -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        Self { http: legacy::Client::builder(TokioExecutor::new()).build(connector) }
+        Self::of(&UpstreamTls::default(), None)
+    }
+
+    /// A client that verifies `https` addresses as `tls` says, and shows a header with every request.
+    pub(crate) fn of(tls: &UpstreamTls, authorization: Option<HeaderValue>) -> Self {
+        let connector = Connector::new(CONNECT_PATIENCE, tls);
+        Self { http: legacy::Client::builder(TokioExecutor::new()).build(connector), authorization }
     }
 
     /// The client below, for the calls that engine adapters make.
@@ -48,12 +58,15 @@ impl HttpClient {
         url: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>, String> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(url)
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .map_err(|error| format!("{url}: {error}"))?;
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(header::AUTHORIZATION, authorization.clone());
+        }
         self.http.request(request).await.map_err(|error| format!("{url}: {}", with_causes(&error)))
     }
 }

@@ -1,4 +1,4 @@
-//! SIGTERM and Ctrl-C, told apart from nothing else: both ask for an orderly end.
+//! SIGTERM and Ctrl-C, which both ask for an orderly end, and SIGHUP, which asks for the configuration to be read anew.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -16,8 +16,6 @@ pub(crate) struct StopSignals {
 impl StopSignals {
     /// Replaces the default reaction, which is to die at once.
     pub(crate) fn listen() -> Result<Self, Failure> {
-        let listen =
-            |kind| signal(kind).map_err(|error| Failure::while_doing("cannot listen for signals", error));
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
@@ -28,4 +26,28 @@ impl StopSignals {
             _ = self.interrupt.recv() => "SIGINT",
         }
     }
+}
+
+/// Listens from the moment it is made: by default SIGHUP ends a program.
+#[derive(Debug)]
+pub(crate) struct HangUps(Signal);
+
+// === impl HangUps ===
+
+impl HangUps {
+    /// Replaces the default reaction, which is to die at once.
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        listen(SignalKind::hangup()).map(Self)
+    }
+
+    /// Waits for the next one. Several that come at once are one.
+    pub(crate) async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::while_doing("cannot listen for signals", error))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kvroute_router::config::WorkerConfig;
 use kvroute_server::ServeConfig;
 use kvroute_sim::{Faults, SimConfig};
-use kvroute_testkit::{Answer, CapturedLog, Fleet, engine, server_config};
+use kvroute_testkit::{Answer, CapturedLog, Fleet, engine, kept_address, server_config};
 use serde_json::{Value, json};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -40,8 +40,11 @@ async fn fleet_of(engines: Vec<SimConfig>, policy: &str, change: impl FnOnce(&mu
 
 /// Whole answers of its only engine do not come to their end.
 async fn fleet_that_fails(faults: Faults, change: impl FnOnce(&mut ServeConfig)) -> Fleet {
+    let never_answers = faults.hang;
     fleet_of(vec![SimConfig { faults, ..SimConfig::default() }], "kv", |config| {
-        config.router.pools[0].timeouts.first_byte = Duration::from_millis(300);
+        if never_answers {
+            config.router.pools[0].timeouts.first_byte = Duration::from_millis(300);
+        }
         change(config);
     })
     .await
@@ -132,7 +135,7 @@ async fn a_pin_at_nobody_is_refused_with_the_workers_that_there_are() {
 
 #[tokio::test]
 async fn a_pin_at_a_worker_that_has_not_joined_yet_was_the_clients_mistake() {
-    let late = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let late = kept_address();
     let fleet = fleet_of(vec![SimConfig::default()], "direct", |config| {
         let pool = &mut config.router.pools[0];
         pool.model = Some(kvroute_core::ModelName::new("sim"));

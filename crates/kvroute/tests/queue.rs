@@ -15,13 +15,14 @@ mod queue {
     mod sessions;
 }
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use kvroute_core::Tokens;
 use kvroute_router::config::{BusyThreshold, QueueConfig};
 use kvroute_server::ServeConfig;
 use kvroute_sim::SimConfig;
-use kvroute_testkit::{Answer, Client, Fleet, engine, server_config};
+use kvroute_testkit::{Answer, Client, Fault, FaultyProxy, Fleet, engine, server_config};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -29,19 +30,59 @@ use tokio::time::timeout;
 const PENDING: &str = "dynamo_frontend_router_queue_pending_requests";
 const REFUSED: &str = "kvroute_queue_refused_total";
 
-/// A worker that needs long for a prompt, and counts as busy with a single one.
+/// A worker that needs long for a prompt.
 fn slow() -> SimConfig {
     SimConfig { prefill_tps: 1500, ..SimConfig::default() }
 }
 
+/// Workers that count as busy with a single prompt.
 fn config(urls: &[String], queue: QueueConfig) -> ServeConfig {
     let mut config = server_config(urls, "kv");
     config.router.pools[0].queue = QueueConfig { threshold: BusyThreshold::Tokens(Tokens::ZERO), ..queue };
     config
 }
 
-async fn fleet(workers: usize, queue: QueueConfig) -> Fleet {
-    Fleet::start_with(vec![slow(); workers], |urls| config(urls, queue)).await
+/// Workers whose answers come when the test lets them: until then each is busy with the first prompt that it was given.
+struct Held {
+    fleet: Fleet,
+    proxies: Vec<FaultyProxy>,
+}
+
+impl Held {
+    async fn start(workers: usize, queue: QueueConfig) -> Self {
+        Self::of(vec![SimConfig::default(); workers], Fault::Hold, |urls| config(urls, queue)).await
+    }
+
+    async fn of(
+        engines: Vec<SimConfig>,
+        fault: Fault,
+        config: impl FnOnce(&[String]) -> ServeConfig,
+    ) -> Self {
+        let (fleet, proxies) = Fleet::start_behind(engines, fault, config).await;
+        Self { fleet, proxies }
+    }
+
+    /// From now on answers are held back.
+    fn hold(&self) {
+        self.proxies.iter().for_each(|proxy| proxy.set(Fault::Hold));
+    }
+
+    /// From now on they come, those too that were held back.
+    fn release(&self) {
+        self.proxies.iter().for_each(|proxy| proxy.set(Fault::None));
+    }
+
+    async fn stop(self) {
+        self.fleet.stop().await;
+    }
+}
+
+impl Deref for Held {
+    type Target = Fleet;
+
+    fn deref(&self) -> &Fleet {
+        &self.fleet
+    }
 }
 
 /// About 1,500 tokens that no other number shares, so a second of work.
@@ -72,6 +113,15 @@ async fn until_pending_for(fleet: &Fleet, model: &str, waiting: u64) {
     fleet.client.until(&fleet.admin("/metrics"), |answer| answer.text().contains(&line)).await;
 }
 
+/// A client that asks and leaves as soon as something has come true.
+async fn leaves_once(fleet: &Fleet, has_come: impl Future<Output = ()>) {
+    let (impatient, url, body) = (Client::default(), fleet.data("/v1/chat/completions"), question(1));
+    tokio::select! {
+        answer = impatient.post(&url, &body) => panic!("answered with {}", answer.status),
+        () = has_come => {}
+    }
+}
+
 async fn served(fleet: &Fleet) -> u64 {
     let mut requests = 0;
     for engine in &fleet.engines {
@@ -83,9 +133,10 @@ async fn served(fleet: &Fleet) -> u64 {
 
 #[tokio::test]
 async fn requests_wait_while_every_worker_is_busy_and_each_is_served() {
-    let fleet = fleet(2, QueueConfig::default()).await;
+    let fleet = Held::start(2, QueueConfig::default()).await;
     let answers: Vec<_> = (0..5).map(|number| ask(&fleet, number, &[])).collect();
     until_pending(&fleet, 3).await;
+    fleet.release();
     for answer in answers {
         let answer = answer.await.unwrap();
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -99,26 +150,26 @@ async fn requests_wait_while_every_worker_is_busy_and_each_is_served() {
 
 #[tokio::test]
 async fn the_higher_priority_goes_first() {
-    let fleet = fleet(1, QueueConfig::default()).await;
-    let first = ask(&fleet, 0, &[]);
+    let fleet = Held::start(1, QueueConfig::default()).await;
+    let first = ask(&fleet, 0, &[("x-request-id", "first")]);
     until_started(&fleet, 1).await;
-    let low = ask(&fleet, 1, &[]);
+    let low = ask(&fleet, 1, &[("x-request-id", "low")]);
     until_pending(&fleet, 1).await;
-    let high = ask(&fleet, 2, &[("x-kvroute-priority", "5")]);
-    let (low, high) = (tokio::spawn(ended(low)), tokio::spawn(ended(high)));
-    assert!(high.await.unwrap() < low.await.unwrap());
-    first.await.unwrap();
+    let high = ask(&fleet, 2, &[("x-request-id", "high"), ("x-kvroute-priority", "5")]);
+    until_pending(&fleet, 2).await;
+    fleet.release();
+    for answer in [first, low, high] {
+        assert_eq!(answer.await.unwrap().status, 200);
+    }
+    let decisions = fleet.client.get(&fleet.admin("/api/decisions")).await.json();
+    let order: Vec<_> = decisions.as_array().unwrap().iter().map(|record| &record["request_id"]).collect();
+    assert_eq!(order, ["low", "high", "first"], "the newest decision stands first");
     fleet.stop().await;
-}
-
-async fn ended(answer: JoinHandle<Answer>) -> std::time::SystemTime {
-    assert_eq!(answer.await.unwrap().status, 200);
-    std::time::SystemTime::now()
 }
 
 #[tokio::test]
 async fn a_full_queue_refuses_with_the_time_to_come_back() {
-    let fleet = fleet(1, QueueConfig { limit: 1, ..QueueConfig::default() }).await;
+    let fleet = Held::start(1, QueueConfig { limit: 1, ..QueueConfig::default() }).await;
     let served = [ask(&fleet, 0, &[])];
     until_started(&fleet, 1).await;
     let waiting = ask(&fleet, 1, &[]);
@@ -127,6 +178,7 @@ async fn a_full_queue_refuses_with_the_time_to_come_back() {
     assert_eq!((refused.status, &refused.error()["code"]), (429.try_into().unwrap(), &json!("queue_full")));
     assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
     assert!(refused.error()["message"].as_str().unwrap().contains("pool.queue.limit"));
+    fleet.release();
     for answer in served.into_iter().chain([waiting]) {
         assert_eq!(answer.await.unwrap().status, 200);
     }
@@ -138,10 +190,12 @@ async fn a_full_queue_refuses_with_the_time_to_come_back() {
 
 #[tokio::test]
 async fn the_time_to_come_back_left_the_line_out() {
-    let fleet = fleet(1, QueueConfig { limit: 6, ..QueueConfig::default() }).await;
+    let queue = QueueConfig { limit: 6, ..QueueConfig::default() };
+    let fleet = Held::of(vec![slow()], Fault::None, |urls| config(urls, queue)).await;
     for number in 0..2 {
         assert_eq!(ask(&fleet, number, &[]).await.unwrap().status, 200, "it shows how fast the worker is");
     }
+    fleet.hold();
     let waiting: Vec<_> = (2..9).map(|number| ask(&fleet, number, &[])).collect();
     until_pending(&fleet, 6).await;
     let refused = ask(&fleet, 9, &[]).await.unwrap();
@@ -155,7 +209,7 @@ async fn the_time_to_come_back_left_the_line_out() {
 #[tokio::test]
 async fn whoever_waited_too_long_is_refused() {
     let patience = Duration::from_millis(200);
-    let fleet = fleet(1, QueueConfig { timeout: patience, ..QueueConfig::default() }).await;
+    let fleet = Held::start(1, QueueConfig { timeout: patience, ..QueueConfig::default() }).await;
     let served = ask(&fleet, 0, &[]);
     until_started(&fleet, 1).await;
     let refused = ask(&fleet, 1, &[]).await.unwrap();
@@ -164,6 +218,7 @@ async fn whoever_waited_too_long_is_refused() {
         (503.try_into().unwrap(), &json!("queue_timeout"))
     );
     assert!(refused.header("retry-after").is_some());
+    fleet.release();
     assert_eq!(served.await.unwrap().status, 200);
     let scrape = fleet.at_rest().await;
     assert_eq!((scrape.count(REFUSED, &[("reason", "timeout")]), scrape.sum(PENDING, &[])), (1, Some(0.0)));
@@ -172,15 +227,12 @@ async fn whoever_waited_too_long_is_refused() {
 
 #[tokio::test]
 async fn a_client_that_leaves_the_queue_is_never_dispatched() {
-    let fleet = fleet(1, QueueConfig::default()).await;
+    let fleet = Held::start(1, QueueConfig::default()).await;
     let served_one = ask(&fleet, 0, &[]);
     until_started(&fleet, 1).await;
-    let url = fleet.data("/v1/chat/completions");
-    let impatient = Client::default();
-    let left = timeout(Duration::from_millis(150), impatient.post(&url, &question(1))).await;
-    assert!(left.is_err());
-    drop(impatient);
+    leaves_once(&fleet, until_pending(&fleet, 1)).await;
     until_pending(&fleet, 0).await;
+    fleet.release();
     assert_eq!(served_one.await.unwrap().status, 200);
     assert_eq!(ask(&fleet, 2, &[]).await.unwrap().status, 200);
     let scrape = fleet.at_rest().await;

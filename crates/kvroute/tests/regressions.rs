@@ -183,10 +183,10 @@ async fn the_total_limit_did_not_hold_for_a_client_that_does_not_read() {
     let flood = format!("{EVENT_STREAM}{}", chunk(&TEXT_EVENT.repeat(1_000)).repeat(1_000));
     let (fleet, _workers) = scripted(flood, Duration::from_secs(2)).await;
     let client = sent_by_hand(&fleet, "1.1", &chat(2, true), "").await;
-    let closed = |text: &str| Exposition::parse(text).count("kvroute_attempts_total", &[]) == 1;
-    fleet.client.until(&fleet.admin("/metrics"), |answer| closed(&answer.text())).await;
-    let scrape = fleet.scrape().await;
-    assert_eq!(scrape.count("kvroute_requests_total", &[("outcome", "failed")]), 1);
+    let failed =
+        |text: &str| Exposition::parse(text).count("kvroute_requests_total", &[("outcome", "failed")]);
+    fleet.client.until(&fleet.admin("/metrics"), |answer| failed(&answer.text()) == 1).await;
+    assert_eq!(fleet.at_rest().await.count("kvroute_attempts_total", &[]), 1);
     drop(client);
     fleet.stop().await;
 }

@@ -51,7 +51,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ),
     ("kvroute-cluster", &["core", "history"]),
     ("kvroute-monitoring", &["core", "funnel", "metrics"]),
-    ("kvroute-server", &["core", "openai", "router", "metrics"]),
+    ("kvroute-server", &["core", "openai", "engine", "router", "metrics"]),
     // Never the index: a simulated engine that shared it would hide its faults.
     ("kvroute-sim", &["core", "openai", "tokenize", "zmtp"]),
     ("kvroute-replay", &["core", "index", "funnel", "select", "openai"]),

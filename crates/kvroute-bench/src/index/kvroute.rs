@@ -1,6 +1,6 @@
 //! The index of this project.
 
-use kvroute_core::{EngineHash, KvEvent, PromptBlocks, Removal, StoredBlocks, Tier};
+use kvroute_core::{BlockExtras, EngineHash, KvEvent, PromptBlocks, Removal, StoredBlocks, Tier};
 use kvroute_index::{ExportedBlock, IndexOptions, Prefixes, RankSlot, ReportedIndex};
 
 use super::contestant::Index;
@@ -146,6 +146,7 @@ fn stored(parent: Option<u64>, blocks: &[Block]) -> KvEvent {
         tier: Tier::Device,
         salt: None,
         adapter: None,
+        extras: BlockExtras::default(),
     })
 }
 

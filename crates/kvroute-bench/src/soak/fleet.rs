@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use kvroute_core::{BlockSize, EngineHash, KvEvent, RankSlot, Removal, StoredBlocks, Tier};
+use kvroute_core::{BlockExtras, BlockSize, EngineHash, KvEvent, RankSlot, Removal, StoredBlocks, Tier};
 use kvroute_index::{Applied, ReportedIndex};
 
 use crate::random::{OneIn, Random, mix};
@@ -149,6 +149,7 @@ impl Engine {
             tier: Tier::Device,
             salt: None,
             adapter: None,
+            extras: BlockExtras::default(),
         });
         index.apply(self.slot, &event, &mut |_: Removal| ())
     }

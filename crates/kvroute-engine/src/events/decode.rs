@@ -11,6 +11,7 @@
 //! Decoding cannot fail. An event that cannot be read costs itself, a payload that is no batch counts as one
 //! such event, and the caller's place in the sequence moves on either way.
 
+mod extra_keys;
 mod fields;
 mod msgpack;
 
@@ -20,6 +21,7 @@ use kvroute_core::{BlockSize, DpRank, EventBatch, KvEvent, StoredBlocks, Tier};
 use rmp::Marker;
 
 use super::block_sizes::{BlockSizeClaim, BlockSizes, TwoSizes, Verdict};
+use extra_keys::Separators;
 use fields::{Field, Fields, GroupKind};
 use msgpack::{Cursor, Malformed};
 
@@ -177,9 +179,10 @@ impl EventDecoder {
             return Ok(None);
         }
         let adapter = adapter(fields.lora_name, fields.lora_id);
-        let salt = fields.cache_salt.or_else(|| salt(fields.first_block_keys, adapter.as_deref()));
         let tier = fields.tier.unwrap_or(Tier::Device);
         let parent = fields.parent;
+        let keys = Separators::of(fields.extra_keys, parent.is_none(), hashes.len(), adapter.as_deref());
+        let salt = fields.cache_salt.or(keys.salt);
         Ok(Some(KvEvent::Stored(StoredBlocks {
             hashes,
             parent,
@@ -188,6 +191,7 @@ impl EventDecoder {
             tier,
             salt: salt.filter(|salt| !salt.is_empty()),
             adapter,
+            extras: keys.extras,
         })))
     }
 
@@ -286,15 +290,6 @@ fn adapter(name: Option<String>, id: Option<u64>) -> Option<String> {
         Some(name) => Some(name),
         None => id.map(|id| format!("lora id {id}")),
     }
-}
-
-/// What is left of the first block's texts without the adapter is the salt. More than one text is nothing that
-/// is known today; joined, they match no request, which is the safe side.
-fn salt(mut keys: Vec<String>, adapter: Option<&str>) -> Option<String> {
-    if let Some(position) = keys.iter().position(|key| Some(key.as_str()) == adapter) {
-        keys.remove(position);
-    }
-    (!keys.is_empty()).then(|| keys.join("\0"))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::link::Way;
 use super::{BlockSizeClaim, SourceIncident, SourceStatus};
+use crate::tls::UpstreamTls;
 
 /// Where one rank's events come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +85,7 @@ pub struct EventFollower {
     stream: EventStream,
     /// `None` where events are polled.
     way: Option<Way>,
+    tls: UpstreamTls,
 }
 
 // === impl EventFollower ===
@@ -99,7 +101,13 @@ impl EventFollower {
             EventAddress::Bind(endpoint) => Some(Way::Accept(Listener::bind(endpoint).await?)),
             EventAddress::Poll { .. } => None,
         };
-        Ok(Self { stream, way })
+        Ok(Self { stream, way, tls: UpstreamTls::default() })
+    }
+
+    /// What it asks its engine by HTTP it asks as `tls` says, where the engine's address is an `https` one.
+    #[must_use]
+    pub fn calling_as(self, tls: UpstreamTls) -> Self {
+        Self { tls, ..self }
     }
 
     /// The address that the engine must connect to; `None` when it is bound itself.
@@ -112,11 +120,11 @@ impl EventFollower {
 
     /// Sends updates until told to stop or until nobody receives them. The first update is the state.
     pub async fn run(self, updates: mpsc::Sender<SourceUpdate>, stop: CancellationToken) {
-        let Self { stream, way } = self;
+        let Self { stream, way, tls } = self;
         match (way, &stream.events) {
-            (Some(way), _) => driver::drive(stream, way, updates, stop).await,
+            (Some(way), _) => driver::drive(stream, way, updates, stop, &tls).await,
             (None, EventAddress::Poll { url }) => {
-                let polling = poller::poll(url.clone(), stream.rank, stream.block_size, updates);
+                let polling = poller::poll(url.clone(), stream.rank, stream.block_size, updates, &tls);
                 let _nobody_listens = stop.run_until_cancelled(polling).await;
             }
             (None, EventAddress::Connect(_) | EventAddress::Bind(_)) => {}

@@ -12,7 +12,7 @@
 
 mod json;
 
-use kvroute_core::{BlockSize, DpRank, EngineHash, KvEvent, StoredBlocks, Tier};
+use kvroute_core::{BlockExtras, BlockSize, DpRank, EngineHash, KvEvent, StoredBlocks, Tier};
 use serde_json::value::RawValue;
 
 use super::block_sizes::{BlockSizeClaim, BlockSizes, TwoSizes, Verdict};
@@ -238,6 +238,7 @@ fn run_of(
         tier: first.tier(),
         salt: first.salt(),
         adapter: first.adapter(),
+        extras: BlockExtras::default(),
     })
 }
 

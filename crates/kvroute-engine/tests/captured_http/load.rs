@@ -12,7 +12,7 @@ use crate::captured_server::{CapturedServer, Exchange, captured, documented};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 async fn fetch(server: &CapturedServer, engine: EngineKind) -> Result<EngineLoads, LoadError> {
-    let client = Client::builder(TokioExecutor::new()).build_http();
+    let client = Client::builder(TokioExecutor::new()).build(kvroute_engine::Connector::default());
     fetch_load(&client, &server.url, engine, PATIENCE).await
 }
 
@@ -86,7 +86,7 @@ async fn an_answer_without_end_is_given_up() {
 async fn an_engine_that_does_not_answer_is_given_up() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let client = Client::builder(TokioExecutor::new()).build_http();
+    let client = Client::builder(TokioExecutor::new()).build(kvroute_engine::Connector::default());
     let error = fetch_load(&client, &url, EngineKind::Vllm, PATIENCE).await.unwrap_err();
     assert!(error.to_string().contains("/metrics: no answer within 10 s"), "{error}");
     assert!(error.remedy(EngineKind::Vllm).contains("less often"));

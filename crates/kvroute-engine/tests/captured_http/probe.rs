@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 fn client() -> HttpClient {
-    Client::builder(TokioExecutor::new()).build_http()
+    Client::builder(TokioExecutor::new()).build(kvroute_engine::Connector::default())
 }
 
 async fn probed(exchanges: Vec<Exchange>) -> Probe {

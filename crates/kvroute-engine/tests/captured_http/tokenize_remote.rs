@@ -29,7 +29,7 @@ async fn encode(
     engine: EngineKind,
     prompt: &Prompt,
 ) -> Result<Vec<Vec<TokenId>>, RemoteTokenizeError> {
-    let client = Client::builder(TokioExecutor::new()).build_http();
+    let client = Client::builder(TokioExecutor::new()).build(kvroute_engine::Connector::default());
     RemoteTokenizer::new(&client, &server.url, engine).encode(&ModelName::new("tiny-qwen3"), prompt).await
 }
 

@@ -60,7 +60,7 @@ impl HttpServer {
         self.state.lock().is_failing = is_failing;
     }
 
-    /// Waits until so many answers were given.
+    /// Waits until so many answers were given and read.
     pub(crate) async fn until_asked(&self, times: usize) {
         while self.state.lock().asked < times {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -78,6 +78,8 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     }
     let answer = state.lock().answer(&request);
     let _ = stream.write_all(answer.as_bytes()).await;
+    // Whoever asked has read all of it once it closes the connection.
+    while stream.read_buf(&mut request).await.unwrap_or(0) > 0 {}
     state.lock().asked += 1;
 }
 

@@ -1,9 +1,11 @@
 use kvroute_core::EngineHash;
 
-use kvroute_core::Namespace;
+use kvroute_core::{BlockExtras, Namespace};
 
 use super::*;
 use crate::CachedPrefix;
+
+mod items;
 
 const A: RankSlot = RankSlot::new(0);
 const B: RankSlot = RankSlot::new(70);
@@ -18,6 +20,7 @@ fn stored(parent: Option<u64>, blocks: &[(u64, u32)]) -> StoredBlocks {
         tier: Tier::Device,
         salt: None,
         adapter: None,
+        extras: BlockExtras::default(),
     }
 }
 

@@ -7,8 +7,8 @@ mod model;
 use std::collections::BTreeSet;
 
 use kvroute_core::{
-    BlockSize, Blocks, EngineHash, KvEvent, Namespace, PromptBlocks, RankSlot, Removal, SequenceHash,
-    StoredBlocks, Tier,
+    BlockExtras, BlockSize, Blocks, EngineHash, KvEvent, Namespace, PromptBlocks, RankSlot, Removal,
+    SequenceHash, StoredBlocks, Tier,
 };
 use kvroute_index::{Applied, Prefixes, ReportedIndex};
 use proptest::prelude::*;
@@ -150,6 +150,7 @@ fn stored(path: Path, slot: u32, tier: Tier, from: usize, form: u64) -> StoredBl
         tier,
         salt: path.namespace().filter(|_| from == 0).map(str::to_owned),
         adapter: None,
+        extras: BlockExtras::default(),
     }
 }
 

@@ -90,8 +90,14 @@ fn what_prefill_workers_could_have_done_is_told_only_of_pools_that_have_the_phas
     assert_eq!(stranded(), pairs(&[("alpha", 0.0)]));
     split.prefill_fell_back(PrefillFallbackReason::Failed);
     split.stranded(Tokens::new(300));
-    let expected =
-        [("cached", 0.0), ("failed", 1.0), ("no_worker", 0.0), ("unhealthy", 0.0), ("unsupported", 0.0)];
+    let expected = [
+        ("cached", 0.0),
+        ("failed", 1.0),
+        ("no_connector", 0.0),
+        ("no_worker", 0.0),
+        ("unhealthy", 0.0),
+        ("unsupported", 0.0),
+    ];
     assert_eq!(fallbacks(), pairs(&expected));
     assert_eq!(stranded(), pairs(&[("alpha", 300.0)]));
 }

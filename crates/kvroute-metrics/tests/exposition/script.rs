@@ -13,9 +13,10 @@ use kvroute_funnel::{
     PendingDelivery, ReportExpectation, SelectionLosses, UnavailableLoss, UncountedReason,
 };
 use kvroute_metrics::{
-    AttemptMetrics, DecisionMarks, Endpoint, EventKind, IdentityCheck, IdentityMetrics, IdentityState,
-    LatencyPart, Metrics, MetricsOptions, MigrationReason, PoolLabels, PoolMetrics, PrefillFallbackReason,
-    QueueRefusal, RankMetrics, RejectReason, RememberedMetrics, ReplayOutcome, RequestOutcome, RequestShape,
+    AttemptMetrics, CrewMetrics, DecisionMarks, DiscoveryMetrics, Endpoint, EventKind, IdentityCheck,
+    IdentityMetrics, IdentityState, LatencyPart, Metrics, MetricsOptions, MigrationReason, PoolLabels,
+    PoolMetrics, PrefillFallbackReason, QueueRefusal, RankMetrics, RejectReason, ReloadOutcome,
+    RememberedMetrics, ReplayOutcome, RequestOutcome, RequestShape, RetryReason, RetryRefusal,
     SelectionOverlap, SourceMetrics, SourceState, Stage, WorkerMetrics, WorkerState, WorkerType,
 };
 
@@ -29,6 +30,8 @@ pub(crate) struct Fleet {
     source: SourceMetrics,
     identity: IdentityMetrics,
     eventless: (WorkerMetrics, RankMetrics, SourceMetrics, RememberedMetrics),
+    /// The model's workers and how they are found; only in a fleet that runs.
+    _found: Option<(CrewMetrics, DiscoveryMetrics)>,
     /// A second model, which has a history; only in a fleet that runs.
     remembering: Option<Remembering>,
 }
@@ -65,13 +68,14 @@ impl Fleet {
                 metrics.remembered(&eventless),
             ),
             pool,
+            _found: None,
             remembering: None,
         }
     }
 
     pub(crate) fn run(metrics: &Metrics) -> Self {
         let remembering = Some(Remembering::run(metrics, "beta"));
-        let fleet = Self { remembering, ..Self::join(metrics) };
+        let fleet = Self { remembering, _found: Some(found(metrics)), ..Self::join(metrics) };
         fleet.sources();
         fleet.memory();
         fleet.attempts();
@@ -235,6 +239,12 @@ impl Fleet {
         for (reason, times) in PrefillFallbackReason::ALL.into_iter().zip(1..) {
             (0..times).for_each(|_| self.pool.prefill_fell_back(reason));
         }
+        for (reason, times) in RetryReason::ALL.into_iter().zip(1..) {
+            (0..times).for_each(|_| self.pool.retried(reason));
+        }
+        for (reason, times) in RetryRefusal::ALL.into_iter().zip(1..) {
+            (0..times).for_each(|_| self.pool.not_retried(reason));
+        }
         self.pool.stranded(Tokens::new(1000));
     }
 
@@ -264,6 +274,19 @@ impl Fleet {
         self.pool.request(shape).finish(RequestOutcome::Failed);
         metrics.unknown_model().count(Endpoint::Unmatched, RequestOutcome::Rejected);
     }
+}
+
+/// Two workers of three are well, the discovery fails, and one of three new configurations was refused.
+fn found(metrics: &Metrics) -> (CrewMetrics, DiscoveryMetrics) {
+    let (crew, discovery) = (metrics.crew("alpha"), metrics.discovery("alpha"));
+    crew.show(3, 2);
+    discovery.succeeded();
+    discovery.failed();
+    discovery.set_age(Duration::from_millis(2500));
+    metrics.reloads().count(ReloadOutcome::Applied);
+    metrics.reloads().count(ReloadOutcome::Applied);
+    metrics.reloads().count(ReloadOutcome::Refused);
+    (crew, discovery)
 }
 
 /// One completed attempt that reported, with what is left to decide of its loss.

@@ -91,8 +91,12 @@ fn migrating(spelling: &Spelling) -> Alert {
 
 /// A prompt that is cached where it is decoded, or that cannot be handed over, is no fault.
 fn without_prefill(spelling: &Spelling) -> Alert {
-    let faults =
-        [PrefillFallbackReason::NoWorker, PrefillFallbackReason::Unhealthy, PrefillFallbackReason::Failed];
+    let faults = [
+        PrefillFallbackReason::NoWorker,
+        PrefillFallbackReason::Unhealthy,
+        PrefillFallbackReason::Failed,
+        PrefillFallbackReason::NoConnector,
+    ];
     let fell_back = spelling
         .series(rows::PREFILL_FALLBACKS)
         .with_any("reason", &faults.map(PrefillFallbackReason::as_str));

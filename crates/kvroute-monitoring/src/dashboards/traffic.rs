@@ -47,6 +47,12 @@ fn requests(spelling: &Spelling) -> Vec<Panel> {
                  address wrong. Clients notice only the delay.",
             )
             .shows("{{model}} {{reason}}", spelling.rate(rows::RETRIES).sum_by(&["model", "reason"])),
+        Panel::stacked("Not sent again", Unit::PerSecond)
+            .says(
+                "Requests that a worker failed and that no other worker was asked for. budget: so many workers fail that \
+                 asking twice would double the load. suspect: two workers failed under the same request.",
+            )
+            .shows("{{model}} {{reason}}", spelling.rate(rows::RETRIES_REFUSED).sum_by(&["model", "reason"])),
         Panel::lines("Attempts booked and over", Unit::PerSecond)
             .says("Of all models. Booked far above over: they run long, or no worker can be reached.")
             .shows("booked", spelling.rate(rows::BOOKINGS).sum())

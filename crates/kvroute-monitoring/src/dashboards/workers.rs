@@ -31,6 +31,20 @@ fn state(spelling: &Spelling) -> Vec<Panel> {
         Panel::bands("State of the workers", Unit::Count)
             .says("1 while a worker is in a state. unhealthy, open: its log and the network; starting: not answered yet.")
             .shows("{{worker_id}} {{state}}", spelling.now(rows::WORKER_STATE).max_by(&["worker_id", "state"])),
+        Panel::lines("Workers of each pool", Unit::Count)
+            .says("known: those that are configured, were added or discovered. ready well below known: see the states above.")
+            .shows("{{pool}} {{state}}", spelling.now(rows::POOL_WORKERS).max_by(&["pool", "state"])),
+        Panel::lines("Age of what was discovered", Unit::Seconds)
+            .says(
+                "Time since the last look of a discovery that succeeded. It grows while looks fail; the workers that were found                  before stay. GET /api/discovery says why.",
+            )
+            .shows("{{pool}}", spelling.now(rows::DISCOVERY_AGE).max_by(&["pool"])),
+        Panel::lines("New configurations", Unit::PerSecond)
+            .says("refused: the log has the text that `kvroute check` prints; the router goes on with the old one.")
+            .shows("{{outcome}}", spelling.rate(rows::CONFIG_RELOADS).sum_by(&["outcome"])),
+        Panel::bands("Does discovery fail?", Unit::Count)
+            .says("1 while the last look failed.")
+            .shows("{{pool}}", spelling.now(rows::DISCOVERY_FAILING).max_by(&["pool"])),
         Panel::bands("State of the index sources", Unit::Count)
             .says(
                 "1 while a rank's source is in a state. blind: its KV events do not arrive. suspect: its reports contradict \

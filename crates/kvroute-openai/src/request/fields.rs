@@ -4,7 +4,10 @@ use crate::{JsonError, JsonKind, JsonReader, RequestError};
 
 impl From<JsonError> for RequestError {
     fn from(error: JsonError) -> Self {
-        Self::invalid_json(format!("body is not valid JSON: {error}; send one JSON object"))
+        match error.is_too_deep() {
+            true => Self::invalid_json(format!("body cannot be read: {error}; nest less")),
+            false => Self::invalid_json(format!("body is not valid JSON: {error}; send one JSON object")),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{JsonError, JsonKind, JsonReader};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageCorrection {
     /// `prompt_tokens`, where the engine computed another prompt than the client's. No more than that is then said to
-    /// have been cached.
+    /// have been cached, or to have become cached.
     pub prompt: Option<u64>,
     /// `prompt_tokens_details.cached_tokens`, where another engine computed the prompt; added where it is not there.
     pub cached: Option<u64>,
@@ -29,6 +29,8 @@ pub(super) struct UsagePlaces {
     completion: Option<Written>,
     total: Option<Written>,
     details: Option<Details>,
+    /// `created_cache_tokens` among the details.
+    created: Option<Written>,
 }
 
 /// A count as it stands in the text.
@@ -75,7 +77,7 @@ impl UsagePlaces {
             "prompt_tokens" => self.prompt = Written::read(&mut again)?,
             "completion_tokens" => self.completion = Written::read(&mut again)?,
             "total_tokens" => self.total = Written::read(&mut again)?,
-            "prompt_tokens_details" => self.details = Details::read(&mut again)?,
+            "prompt_tokens_details" => (self.details, self.created) = Details::read(&mut again)?,
             _ => {}
         }
         Ok(())
@@ -93,6 +95,9 @@ impl UsagePlaces {
             prompt.becomes(told),
             self.completion.and_then(|written| written.becomes(written.count.saturating_add(before))),
             self.total.and_then(|written| written.becomes(total(written.count))),
+            self.created
+                .filter(|_| correction.prompt.is_some())
+                .and_then(|created| created.becomes(created.count.min(told))),
             cached(self.details, end, told, correction),
         ];
         found.into_iter().flatten().for_each(|(at, text)| edits.replace(at, text));
@@ -140,26 +145,30 @@ impl Written {
 // === impl Details ===
 
 impl Details {
-    /// `None` for what is neither an object nor null.
-    fn read(reader: &mut JsonReader<'_>) -> Result<Option<Self>, JsonError> {
+    /// With what is said of tokens that became cached. `None` for what is neither an object nor null.
+    fn read(reader: &mut JsonReader<'_>) -> Result<(Option<Self>, Option<Written>), JsonError> {
         let (kind, start) = (reader.kind()?, reader.position());
-        let (mut told, mut is_empty) = (None, true);
+        let (mut told, mut created, mut is_empty) = (None, None, true);
         let is_object = object_or_skip(reader, |member, key| {
             is_empty = false;
             member.kind()?;
             let start = member.position();
             let count = member.skip()?.parse().ok();
-            if key == "cached_tokens" {
-                told = Some(Self::Told { at: start..member.position(), count });
+            let at = start..member.position();
+            match key {
+                "cached_tokens" => told = Some(Self::Told { at, count }),
+                "created_cache_tokens" => created = count.map(|count| Written { at, count }),
+                _ => {}
             }
             Ok(())
         })?;
         let end = reader.position();
-        Ok(match kind {
+        let details = match kind {
             JsonKind::Null => Some(Self::Null(start..end)),
             _ if is_object => Some(told.unwrap_or(Self::Lacking { end: end - 1, is_empty })),
             _ => None,
-        })
+        };
+        Ok((details, created))
     }
 }
 

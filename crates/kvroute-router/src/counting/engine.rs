@@ -8,9 +8,10 @@ use kvroute_core::{TokenId, Tokens, WorkerId};
 use kvroute_engine::{ChatStyle, RemoteTokenizeError, RemoteTokenizer};
 use kvroute_openai::{ChatPrompt, ClientRequest, Prompt, RawJson};
 use kvroute_tokenize::{EncodeError, EncodeErrorKind};
+use parking_lot::Mutex;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::prompts::{Origin, TokenizedPrompts};
@@ -22,6 +23,8 @@ use crate::rank::Rank;
 pub(crate) struct EngineTokenizer {
     answers: Cache<u128, Arc<Vec<Vec<TokenId>>>, ByTokens>,
     next: AtomicUsize,
+    /// Workers that let a question go unanswered, and when.
+    silent: Mutex<Vec<(WorkerId, Instant)>>,
 }
 
 /// A worker that did not tell the ids of a prompt.
@@ -31,6 +34,8 @@ pub(crate) struct Unasked {
     pub(crate) problem: String,
     /// It has no endpoint for such prompts, and never will.
     pub(crate) is_unable: bool,
+    /// It said nothing at all.
+    is_silent: bool,
 }
 
 /// An answer weighs as much as it has tokens.
@@ -49,12 +54,15 @@ const WORKERS_ASKED: usize = 2;
 /// A worker that takes longer for the ids of a prompt hangs.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// For so long such a worker is asked only where there is no other: whether it is well again is found out elsewhere.
+const LEFT_ALONE: Duration = Duration::from_secs(30);
+
 // === impl EngineTokenizer ===
 
 impl EngineTokenizer {
     pub(super) fn new() -> Self {
         let answers = Cache::with_weighter(USUAL_ANSWERS, KEPT_TOKENS, ByTokens);
-        Self { answers, next: AtomicUsize::new(0) }
+        Self { answers, next: AtomicUsize::new(0), silent: Mutex::default() }
     }
 
     /// Ids of a request's prompts, from an earlier answer or from a worker whose engine prepares chats in this style; a second
@@ -94,21 +102,36 @@ impl EngineTokenizer {
         };
         let ready: Vec<_> = fleet.ranks.iter().filter(suits).collect();
         let first = self.next.fetch_add(1, Ordering::Relaxed) % ready.len().max(1);
+        let silent = self.silent();
+        let mut in_turn: Vec<_> = ready.iter().cycle().skip(first).take(ready.len()).collect();
+        in_turn.sort_by_key(|rank| silent.contains(&rank.name.worker));
         let mut failure = "no worker answers that could be asked for token ids".to_owned();
-        for rank in ready.iter().cycle().skip(first).take(ready.len().min(WORKERS_ASKED)) {
-            match ask_one(pool, rank, &request.prompt).await {
-                Ok(lists) => return Ok((lists, rank.name.worker.clone())),
-                Err(unasked) => failure = format!("worker {}: {}", rank.name.worker, unasked.problem),
+        for rank in in_turn.into_iter().take(WORKERS_ASKED) {
+            let worker = rank.name.worker.clone();
+            let unasked = match ask_one(pool, rank, &request.prompt).await {
+                Ok(lists) => return Ok((lists, worker)),
+                Err(unasked) => unasked,
+            };
+            failure = format!("worker {worker}: {}", unasked.problem);
+            if unasked.is_silent {
+                self.silent.lock().push((worker, Instant::now()));
             }
         }
         Err(EncodeError { kind: EncodeErrorKind::Tokenizer, message: failure })
+    }
+
+    /// Those that lately said nothing.
+    fn silent(&self) -> Vec<WorkerId> {
+        let mut silent = self.silent.lock();
+        silent.retain(|(_, asked)| asked.elapsed() < LEFT_ALONE);
+        silent.iter().map(|(worker, _)| worker.clone()).collect()
     }
 }
 
 /// Asks one worker, and for its health where it does not answer.
 pub(crate) async fn ask_one(pool: &Pool, rank: &Rank, prompt: &Prompt) -> Result<Vec<Vec<TokenId>>, Unasked> {
     let remote = RemoteTokenizer::new(pool.client(), &rank.worker.config().url, rank.engine);
-    let failed = |problem: String| Unasked { problem, is_unable: false };
+    let failed = |problem: String| Unasked { problem, is_unable: false, is_silent: false };
     match timeout(PATIENCE, remote.encode(pool.model(), prompt)).await {
         Ok(Ok(lists)) if lists.iter().any(Vec::is_empty) => {
             Err(failed("answers with an empty list of token ids".to_owned()))
@@ -116,11 +139,11 @@ pub(crate) async fn ask_one(pool: &Pool, rank: &Rank, prompt: &Prompt) -> Result
         Ok(Ok(lists)) => Ok(lists),
         Ok(Err(error)) => {
             let is_unable = matches!(error, RemoteTokenizeError::Unsupported { .. });
-            Err(Unasked { problem: error.to_string(), is_unable })
+            Err(Unasked { problem: error.to_string(), is_unable, is_silent: false })
         }
         Err(_elapsed) => {
             rank.worker.doubt.notify_one();
-            Err(failed(format!("no answer within {PATIENCE:?}")))
+            Err(Unasked { is_silent: true, ..failed(format!("no answer within {PATIENCE:?}")) })
         }
     }
 }

@@ -3,12 +3,14 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use kvroute_core::{TokenId, WorkerId};
+use kvroute_core::{PromptItem, TokenId, WorkerId};
 
 /// Token ids, one list a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TokenizedPrompts {
     lists: Arc<Vec<Vec<TokenId>>>,
+    /// Images and their like, a list a prompt; none for most prompts.
+    items: Option<Arc<[Vec<PromptItem>]>>,
     origin: Origin,
 }
 
@@ -28,7 +30,22 @@ pub(crate) enum Origin {
 impl TokenizedPrompts {
     /// One list a prompt.
     pub(crate) fn new(lists: impl Into<Arc<Vec<Vec<TokenId>>>>, origin: Origin) -> Self {
-        Self { lists: lists.into(), origin }
+        Self { lists: lists.into(), items: None, origin }
+    }
+
+    /// The same with images and their like: a list a prompt.
+    pub(crate) fn with_items(self, items: Arc<[Vec<PromptItem>]>) -> Self {
+        Self { items: Some(items), ..self }
+    }
+
+    /// What the placeholders in the prompts stand for: a list a prompt, or none at all.
+    pub(crate) fn items(&self) -> &[Vec<PromptItem>] {
+        self.items.as_deref().unwrap_or_default()
+    }
+
+    /// Those of one prompt.
+    pub(crate) fn items_of(&self, prompt: usize) -> &[PromptItem] {
+        self.items().get(prompt).map_or(&[], Vec::as_slice)
     }
 
     /// Who made them.

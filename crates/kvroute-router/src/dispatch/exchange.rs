@@ -1,50 +1,33 @@
 //! One request to a worker and its answer, or why there is none.
 
-use std::error::Error as _;
-use std::io;
-use std::time::Duration;
-
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::response::Parts;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Error as ClientError;
+use kvroute_core::Phase;
+use kvroute_engine::EngineKind;
 use kvroute_metrics::{RetryReason, Stage};
+use serde::de::IgnoredAny;
 use tokio::time::{Instant, timeout_at};
 
-use super::Failed;
+use super::failure::Failure;
+use super::streamed::Streamed;
 use crate::attempt::Attempt;
 use crate::config::Timeouts;
-use crate::error::{ErrorKind, RouteError, error_text};
+use crate::error::error_text;
 
 /// Largest whole answer. It has to be in memory, because its report stands at its end.
 const LARGEST_ANSWER: usize = 256 << 20;
-
-/// ENFILE, EMFILE and EADDRNOTAVAIL: this process ran out of something, which says nothing about a worker.
-const SHORTAGES: [i32; 3] = [23, 24, 99];
 
 /// What a worker answered.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// A stream, of which the head has come.
-    Stream(Parts, Incoming),
+    Stream(Parts, Streamed),
     /// Everything, to its end.
     Whole(Parts, Bytes),
-}
-
-/// Why there is no answer.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The worker, in the transport's own words.
-    Broke(String),
-    /// The client library had no answer at all.
-    Unanswered(ClientError),
-    /// One of the pool's limits, by its name.
-    TimedOut(&'static str, Duration),
-    /// The router stops.
-    CutOff,
 }
 
 /// The time that an attempt has, however often its worker is asked.
@@ -58,19 +41,51 @@ pub(crate) struct Limits {
 // === impl Answer ===
 
 impl Answer {
-    /// Whether its status says so.
+    /// Whether its status says so, and its first event where that was looked at.
     pub(crate) fn is_success(&self) -> bool {
         let (Self::Stream(head, _) | Self::Whole(head, _)) = self;
-        head.status.is_success()
+        head.status.is_success() && !self.began_with_fault()
     }
 
-    /// Whether its status says that the worker could not serve the request.
+    /// Whether the worker could not serve the request: by its status, or by the first event of its stream.
     pub(crate) fn is_fault(&self) -> bool {
         let (Self::Stream(head, _) | Self::Whole(head, _)) = self;
-        head.status.is_server_error()
+        head.status.is_server_error() || self.began_with_fault()
     }
 
-    /// Sends a request to the attempt's worker and takes its answer: a stream up to its head, anything else to its end.
+    /// What is held against the worker, in words. That it does not know a method or a version is no such thing.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let (Self::Stream(head, _) | Self::Whole(head, _)) = self;
+        if self.began_with_fault() {
+            return Some("its stream began with an error".to_owned());
+        }
+        let is_of_request =
+            matches!(head.status, StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED);
+        let is_fault = head.status.is_server_error() && !is_of_request;
+        is_fault.then(|| format!("it answered with status {}", head.status))
+    }
+
+    /// Why another worker may be asked; `None` where this is the answer.
+    pub(crate) fn retry(&self) -> Option<RetryReason> {
+        let (Self::Stream(head, _) | Self::Whole(head, _)) = self;
+        match head.status {
+            StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+                Some(RetryReason::Unavailable)
+            }
+            StatusCode::INTERNAL_SERVER_ERROR => Some(RetryReason::Error),
+            _ => self.began_with_fault().then_some(RetryReason::Error),
+        }
+    }
+
+    const fn began_with_fault(&self) -> bool {
+        match self {
+            Self::Stream(_, streamed) => streamed.began_with_fault(),
+            Self::Whole(..) => false,
+        }
+    }
+
+    /// Sends a request to the attempt's worker and takes its answer: a stream up to its head, or to its first event where
+    /// that may tell of a failure; anything else to its end.
     pub(super) async fn to(
         request: Request<Full<Bytes>>,
         attempt: &mut Attempt,
@@ -79,14 +94,21 @@ impl Answer {
         let answer = head(request, attempt, limits).await?;
         let is_stream = answer.status().is_success() && is_event_stream(&answer);
         let (head, body) = answer.into_parts();
-        if is_stream {
-            return Ok(Self::Stream(head, body));
+        if is_stream && !tells_failures_in_streams(attempt) {
+            return Ok(Self::Stream(head, Streamed::unread(body)));
         }
         let cut = attempt.pool().streams().cut.clone();
-        match cut.run_until_cancelled_owned(read_whole(body, limits)).await {
-            Some(read) => Ok(Self::Whole(head, read?)),
-            None => Err(Failure::CutOff),
-        }
+        let read = async {
+            Ok(match is_stream {
+                true => Self::Stream(head, Streamed::begun(body, limits).await?),
+                false => {
+                    let body = read_whole(body, announced_length(&head), limits).await?;
+                    check_complete(&head, &body)?;
+                    Self::Whole(head, body)
+                }
+            })
+        };
+        cut.run_until_cancelled_owned(read).await.unwrap_or(Err(Failure::CutOff))
     }
 }
 
@@ -107,7 +129,7 @@ async fn head(
             if error.is_connect() && !had_it {
                 attempt.take_back();
             }
-            return Err(Failure::Unanswered(error));
+            return Err(Failure::Unanswered { error, has_broken: false });
         }
         Some(Err(_elapsed)) if head_until < limits.deadline => {
             return Err(Failure::TimedOut("first_byte", limits.timeouts.first_byte));
@@ -115,6 +137,7 @@ async fn head(
         Some(Err(_elapsed)) => return Err(Failure::TimedOut("total", limits.timeouts.total)),
         None => return Err(Failure::CutOff),
     };
+    attempt.pool().resending().brought(&answer);
     if answer.status().is_informational() {
         let cause = format!("it answered with {}, which nobody asked for", answer.status());
         return Err(Failure::Broke(cause));
@@ -126,12 +149,43 @@ async fn head(
     Ok(answer)
 }
 
-fn is_event_stream(answer: &Response<Incoming>) -> bool {
-    let media_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    media_type.is_some_and(|text| text.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+/// Engines that send the head of a stream before they look at the request, and every one that takes a prompt over: the KV
+/// may not be there.
+fn tells_failures_in_streams(attempt: &Attempt) -> bool {
+    attempt.rank().engine == EngineKind::Sglang || attempt.phase() == Phase::Decode
 }
 
-async fn read_whole(mut upstream: Incoming, limits: &Limits) -> Result<Bytes, Failure> {
+fn is_event_stream(answer: &Response<Incoming>) -> bool {
+    media_type(answer.headers()).is_some_and(|text| text.starts_with("text/event-stream"))
+}
+
+/// A worker may say that less comes than it has: then the transport has nothing to object to half an answer.
+fn check_complete(head: &Parts, body: &[u8]) -> Result<(), Failure> {
+    let is_json = media_type(&head.headers).is_some_and(|text| text.starts_with("application/json"));
+    let is_plain = !head.headers.contains_key(CONTENT_ENCODING);
+    if body.is_empty() || !(head.status.is_success() && is_json && is_plain) {
+        return Ok(());
+    }
+    match serde_json::from_slice::<IgnoredAny>(body) {
+        Err(error) if error.is_eof() => Err(Failure::Broke("its answer is no complete JSON".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    Some(headers.get(CONTENT_TYPE)?.to_str().ok()?.trim_start().to_ascii_lowercase())
+}
+
+/// The length of a body as its head has it.
+fn announced_length(head: &Parts) -> Option<usize> {
+    head.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+async fn read_whole(
+    mut upstream: Incoming,
+    announced: Option<usize>,
+    limits: &Limits,
+) -> Result<Bytes, Failure> {
     let Limits { timeouts, deadline, .. } = *limits;
     let mut body = BytesMut::new();
     loop {
@@ -139,84 +193,22 @@ async fn read_whole(mut upstream: Incoming, limits: &Limits) -> Result<Bytes, Fa
         let frame = match timeout_at(deadline.min(idle_until), upstream.frame()).await {
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(error))) => return Err(Failure::Broke(error_text(&error))),
-            Ok(None) => return Ok(body.freeze()),
+            // A stream of HTTP/2 that its server gives up may look as if it had ended.
+            Ok(None) => match announced.filter(|announced| body.len() < *announced) {
+                Some(announced) => {
+                    let cause = format!("its answer ended after {} of {announced} bytes", body.len());
+                    return Err(Failure::Broke(cause));
+                }
+                None => return Ok(body.freeze()),
+            },
             Err(_elapsed) if idle_until < deadline => return Err(Failure::TimedOut("idle", timeouts.idle)),
             Err(_elapsed) => return Err(Failure::TimedOut("total", timeouts.total)),
         };
         body.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..]));
         if body.len() > LARGEST_ANSWER {
-            return Err(Failure::Broke(format!("its answer is larger than {LARGEST_ANSWER} bytes")));
+            return Err(Failure::Unusable(format!("its answer is larger than {LARGEST_ANSWER} bytes")));
         }
     }
-}
-
-// === impl Failure ===
-
-impl Failure {
-    /// Ends the attempt that has no answer, and says what its client is told unless the request goes elsewhere.
-    pub(crate) fn end(self, attempt: Attempt) -> Failed {
-        match self {
-            Self::Broke(cause) => broke(attempt, cause, None),
-            Self::Unanswered(error) => unanswered(attempt, &error),
-            Self::TimedOut(limit, after) => timed_out(attempt, limit, after, None),
-            Self::CutOff => cut_off(attempt),
-        }
-    }
-}
-
-/// The client library's error before any answer: the worker could not be reached, or it broke.
-fn unanswered(attempt: Attempt, error: &ClientError) -> Failed {
-    let cause = error_text(error);
-    let io_error = io_error_of(error);
-    if io_error.and_then(io::Error::raw_os_error).is_some_and(|code| SHORTAGES.contains(&code)) {
-        attempt.rank().worker.doubt.notify_one();
-        return broke(attempt, cause, None);
-    }
-    if !error.is_connect() {
-        attempt.rank().worker.doubt.notify_one();
-        return broke(attempt, cause, Some(RetryReason::Broken));
-    }
-    attempt.rank().worker.found_unreachable(&cause);
-    if io_error.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-        let after = attempt.pool().timeouts().connect;
-        return timed_out(attempt, "connect", after, Some(RetryReason::Connect));
-    }
-    broke(attempt, cause, Some(RetryReason::Connect))
-}
-
-fn io_error_of(error: &ClientError) -> Option<&io::Error> {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            return Some(error);
-        }
-        cause = error.source();
-    }
-    None
-}
-
-fn broke(attempt: Attempt, cause: String, retry: Option<RetryReason>) -> Failed {
-    fail(attempt, |worker| ErrorKind::UpstreamBroke { worker, cause }, retry)
-}
-
-fn timed_out(attempt: Attempt, limit: &'static str, after: Duration, retry: Option<RetryReason>) -> Failed {
-    attempt.rank().worker.doubt.notify_one();
-    fail(attempt, |worker| ErrorKind::Timeout { worker, limit, after }, retry)
-}
-
-/// The router stops before the answer has begun, or before a whole one has ended: unlike a stream that runs, it can still
-/// be refused properly.
-fn cut_off(attempt: Attempt) -> Failed {
-    let worker = attempt.rank().name.worker.clone();
-    let error = RouteError::router(ErrorKind::Stopping);
-    Failed { error, worker, retry: None, recorder: attempt.fail() }
-}
-
-fn fail(attempt: Attempt, kind: impl FnOnce(String) -> ErrorKind, retry: Option<RetryReason>) -> Failed {
-    let rank = attempt.rank().name.clone();
-    let error = RouteError::worker(rank.clone(), kind(rank.worker.to_string()));
-    tracing::warn!(worker = %rank, %error, "attempt failed");
-    Failed { error, worker: rank.worker, retry, recorder: attempt.fail() }
 }
 
 // === impl Limits ===
@@ -224,7 +216,19 @@ fn fail(attempt: Attempt, kind: impl FnOnce(String) -> ErrorKind, retry: Option<
 impl Limits {
     /// The attempt's time begins.
     pub(crate) fn start(attempt: &Attempt) -> Self {
-        let (timeouts, started) = (*attempt.pool().timeouts(), Instant::now());
+        let (timeouts, started) = (attempt.pool().timeouts(), Instant::now());
         Self { timeouts, started, deadline: started + timeouts.total }
+    }
+
+    /// Until when the first piece of a stream must come whose head came at this time, and what it is otherwise. An engine
+    /// may send the head at once and compute long afterwards, so the longer one of two limits holds.
+    pub(super) fn first_piece(&self, head_came: Instant) -> (Failure, Instant) {
+        let (limit, after, until) = self.timeouts.first_piece(self.started, head_came);
+        (Failure::TimedOut(limit, after), until)
+    }
+
+    /// The limit of everything is over.
+    pub(super) const fn total(&self) -> Failure {
+        Failure::TimedOut("total", self.timeouts.total)
     }
 }

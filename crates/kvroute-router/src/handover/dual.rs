@@ -11,7 +11,7 @@ use kvroute_core::Phase;
 use kvroute_engine::AbortCall;
 
 use super::bodies::{Meeting, meeting_decode, meeting_prefill};
-use super::serial::{FAULT, Prefilled, read, useless};
+use super::serial::{FAULT, NOT_TAKEN_OVER, Prefilled, read, useless};
 use super::{Answered, Tried};
 use crate::attempt::Attempt;
 use crate::dispatch::{Answer, Failed, Failure, Injected, Limits, Sent, ask, explanation};
@@ -83,7 +83,8 @@ impl Pool {
     ) -> Tried {
         let rank = Arc::clone(prefill.rank());
         let meeting = Meeting::at(&rank);
-        let id = format!("{}-prefill", route.name());
+        // Of this attempt only: calling it off must not reach the next one of the same request.
+        let id = format!("{}-prefill-{:x}", route.name(), meeting.room);
         let prefill_leg = Leg { members: meeting_prefill(&meeting, &id), ..Leg::of(Phase::Prefill) };
         decode_leg.members = meeting_decode(&meeting);
         let call_off =
@@ -104,7 +105,7 @@ impl Pool {
 // === impl Two ===
 
 impl Two<'_> {
-    fn end(self, both: Both) -> Tried {
+    fn end(mut self, both: Both) -> Tried {
         match both {
             Both::Prefilled(first, second) => self.prefilled(first, second),
             Both::PrefillFailed(failure) => {
@@ -112,6 +113,10 @@ impl Two<'_> {
                 Tried::PrefillFailed(Failed { recorder: self.decode.give_up(), ..failed })
             }
             Both::Refused(answer, injected) => {
+                if answer.is_fault() {
+                    // Whose fault that is cannot be told. Held against both, it soon shows: one of them has all of them.
+                    self.prefill.blame_worker(NOT_TAKEN_OVER);
+                }
                 self.prefill.give_up();
                 match answer.is_fault() {
                     true => Tried::DecodeFailed(useless(self.decode, FAULT.to_owned())),
@@ -138,7 +143,7 @@ impl Two<'_> {
                 let answer = (Answer::Whole(head, body), Injected::default());
                 return answered(self.prefill, answer, self.limits[0], self.route);
             }
-            (Prefilled::Useless(cause), _) => cause,
+            (Prefilled::Useless(cause) | Prefilled::NotHandedOver(cause), _) => cause,
             (Prefilled::Computed(..), None) => "its status and its answer contradict each other".to_owned(),
         };
         let failed = useless(self.prefill, cause);
@@ -213,7 +218,11 @@ impl Drop for CallOff {
         let (pool, rank, id) = (Arc::clone(&self.pool), Arc::clone(&self.rank), std::mem::take(&mut self.id));
         self.pool.streams().tasks.spawn(async move {
             if let Err(error) = call.send(pool.client(), &rank.worker.config().url, &id).await {
-                tracing::debug!(worker = %rank.name, %error, "prefill could not be called off");
+                let Some(unlogged) = pool.resending().call_offs.open() else { return };
+                tracing::warn!(
+                    worker = %rank.name, %error, unlogged, lost = "it computes a prompt that nobody waits for",
+                    "prefill could not be called off"
+                );
             }
         });
     }

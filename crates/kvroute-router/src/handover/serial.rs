@@ -10,7 +10,7 @@ use http::HeaderMap;
 use http::response::Parts;
 use kvroute_core::{Phase, Tokens};
 use kvroute_engine::EngineKind;
-use kvroute_metrics::{RequestRecorder, RetryReason};
+use kvroute_metrics::RequestRecorder;
 use kvroute_openai::{BodyScan, Observation, TokenIds, UsageCorrection};
 
 use super::stranded::Computed;
@@ -21,9 +21,13 @@ use crate::history::Lesson;
 use crate::pool::Pool;
 use crate::retries::Trials;
 use crate::route::{Leg, Member, Route};
+use crate::worker::Pass;
 
 /// Said of a decode worker whose status says that it could not serve a request.
 pub(super) const FAULT: &str = "it answered a prompt that was computed elsewhere with a fault";
+
+/// The same, of the worker that had computed the prompt.
+pub(super) const NOT_TAKEN_OVER: &str = "the worker that was to take its prompt over answered with a fault";
 
 /// A computed prompt, on its way to whoever generates.
 struct HandedOver {
@@ -34,6 +38,8 @@ struct HandedOver {
     cached: Option<u64>,
     lesson: Option<Lesson>,
     recorder: Option<RequestRecorder>,
+    /// What the prefill tells of its worker, known once somebody has taken the prompt over.
+    pass: Option<Pass>,
     explanation: HeaderMap,
 }
 
@@ -45,6 +51,8 @@ pub(super) enum Prefilled {
     Refused(Parts, Bytes),
     /// It is of no use, in words.
     Useless(String),
+    /// It does not say where the KV lies: what to do about that.
+    NotHandedOver(String),
 }
 
 // === impl Pool ===
@@ -61,18 +69,30 @@ impl Pool {
             Ok(handed) => handed,
             Err(tried) => return tried,
         };
-        let HandedOver { engine, members, computed, cached, lesson, recorder, explanation } = handed;
+        let HandedOver { engine, members, computed, cached, lesson, recorder, pass, explanation } = handed;
         let leg = Leg { engine: Some(engine), members, lesson, ..Leg::of(Phase::Decode) };
         match self.send(route, &leg, decodes.clone(), recorder).await {
             // Most likely the KV could not be had: an engine says so by a fault of its own.
+            // Whose fault that is cannot be told. Held against both, it soon shows: one of them has all of them.
             Ok(Sent { attempt, answer, .. }) if answer.is_fault() => {
+                if let Some(pass) = pass {
+                    pass.failed(NOT_TAKEN_OVER);
+                }
                 Tried::DecodeFailed(useless(attempt, FAULT.to_owned()))
             }
             Ok(sent) => {
                 computed.taken();
+                if let Some(pass) = pass {
+                    pass.succeeded();
+                }
                 Tried::Answered(Box::new(Answered::by(sent, route).after(explanation, cached)))
             }
-            Err(unsent) => Tried::DecodeUnsent(unsent),
+            Err(unsent) => {
+                if let Some(pass) = pass {
+                    pass.succeeded();
+                }
+                Tried::DecodeUnsent(unsent)
+            }
         }
     }
 
@@ -88,6 +108,9 @@ impl Pool {
                 return Err(Tried::Answered(Box::new(Answered::by(sent, route))));
             }
             Prefilled::Useless(cause) => return Err(Tried::PrefillFailed(useless(attempt, cause))),
+            Prefilled::NotHandedOver(remedy) => {
+                return Err(Tried::PrefillFailed(Failure::NotHandedOver(remedy).end(attempt)));
+            }
         };
         let (members, cached) = members;
         Ok(HandedOver {
@@ -96,6 +119,7 @@ impl Pool {
             computed: Computed::new(self, route.input()),
             cached,
             lesson: attempt.lesson(),
+            pass: attempt.take_pass(),
             explanation: explanation(&attempt, route),
             recorder: attempt.hand_on(),
         })
@@ -124,14 +148,13 @@ pub(super) fn read(attempt: &mut Attempt, answer: Answer) -> Prefilled {
     let engine = attempt.rank().engine;
     match bodies::decode(engine.handoff(), &body) {
         Some(members) => Prefilled::Computed(members, attempt.reported_reuse().map(Tokens::get)),
-        None => Prefilled::Useless(format!(
-            "its answer does not say where the KV lies; start {engine} with what transfers KV, or set the worker's role to \
-             \"aggregated\""
+        None => Prefilled::NotHandedOver(format!(
+            "start {engine} with what transfers KV, or set the worker's role to \"aggregated\""
         )),
     }
 }
 
 /// Closes an attempt whose answer is of no use. The client has seen nothing of it, so it is as if its worker had hung up.
 pub(super) fn useless(attempt: Attempt, cause: String) -> Failed {
-    Failed { retry: Some(RetryReason::Broken), ..Failure::Broke(cause).end(attempt) }
+    Failure::Broke(cause).end(attempt)
 }

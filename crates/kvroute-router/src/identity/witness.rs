@@ -76,6 +76,7 @@ impl Witness {
             input: Tokens::from(ids.len()),
             tells_length: (is_own || !pool.counter().has_tokenizer())
                 && is_style
+                && !request.has_multimodal
                 && memchr::memmem::find(request.body(), TRUNCATION).is_none(),
             member,
         };

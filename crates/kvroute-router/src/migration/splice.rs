@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use hyper::body::Incoming;
 use kvroute_funnel::Close;
 use kvroute_openai::{Delivered, StreamScanner, UsageCorrection};
 use tokio::time::Instant;
 
 use super::Migration;
 use crate::attempt::Attempt;
-use crate::dispatch::{Answer, Sent};
+use crate::dispatch::{Answer, Sent, Streamed};
+use crate::error::Reason;
 use crate::handover::Answered;
 use crate::pool::Pool;
 
 /// A stream that another worker has begun.
 #[derive(Debug)]
 pub(crate) struct Continuation {
-    pub(crate) upstream: Incoming,
+    pub(crate) upstream: Streamed,
     pub(crate) scanner: StreamScanner,
     pub(crate) attempt: Attempt,
     pub(crate) deadline: Instant,
@@ -36,13 +36,14 @@ impl Continuation {
         migration: Migration,
         delivered: Delivered,
         kept: usize,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Reason> {
         let Answered { sent: Sent { attempt, answer, injected, limits }, correction, .. } = answered;
         let upstream = match answer {
             Answer::Stream(_, upstream) => upstream,
             Answer::Whole(head, _) => {
-                let reason =
-                    format!("worker {} answered with status {}", attempt.rank().name.worker, head.status);
+                let (worker, said) =
+                    (&attempt.rank().name.worker, format!("answered with status {}", head.status));
+                let reason = Reason::new(format!("worker {worker} {said}"), format!("another worker {said}"));
                 attempt.finish(Close::Failed);
                 return Err(reason);
             }

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use kvroute_core::{
-    AttemptId, BlockSize, DpRank, EngineHash, KvEvent, Namespace, Phase, RankSlot, StoredBlocks, Tier,
-    TokenId, WorkerId, WorkerRank, WorkerRole,
+    AttemptId, BlockExtras, BlockSize, DpRank, EngineHash, KvEvent, Namespace, Phase, RankSlot, StoredBlocks,
+    Tier, TokenId, WorkerId, WorkerRank, WorkerRole,
 };
 use kvroute_engine::EngineKind;
 use kvroute_engine::events::SourceStatus;
@@ -124,6 +124,7 @@ impl World {
             tier: Tier::Device,
             salt: None,
             adapter: None,
+            extras: BlockExtras::default(),
         };
         self.tell(rank, KvEvent::Stored(stored));
     }

@@ -1,3 +1,4 @@
+use kvroute_core::{BlockContents, ItemId};
 use kvroute_openai::TokenCounts;
 use proptest::prelude::*;
 
@@ -47,6 +48,22 @@ fn behind(learned: &LearnedOutputs, prompt: usize) -> Vec<Vec<SequenceHash>> {
 }
 
 const OUTPUT: [TokenId; 9] = [11, 12, 13, 14, 15, 16, 17, 18, 19];
+
+/// An image of which the last tokens are in the block that the answer completes.
+#[test]
+fn an_image_that_reaches_into_the_first_block_of_the_answer_is_part_of_it() {
+    let prompt = [1, 2, 3, 9, 9, 9];
+    let items = [PromptItem { id: ItemId::new("cat"), offset: 3, length: 3 }];
+    let of =
+        |tokens: &[TokenId]| BlockContents::new(tokens, size()).with_items(&items).chain(Namespace::DEFAULT);
+    let end_of = PromptEnd::of(&prompt, &of(&prompt), Namespace::DEFAULT).with_items(&items);
+    let mut answer = Outputs::new(size(), 1, vec![end_of]);
+    piece(&mut answer, 0, &OUTPUT);
+    end(&mut answer, 0, FinishReason::Length);
+    count(&mut answer, 9);
+    let whole = of(&[&prompt[..], &OUTPUT[..8]].concat());
+    assert_eq!(behind(&answer.learned(), 0), [whole.hashes()[1..].to_vec()]);
+}
 
 #[test]
 fn an_answer_is_taught_behind_its_prompt() {

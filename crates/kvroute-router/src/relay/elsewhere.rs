@@ -11,11 +11,11 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use super::Streams;
-use crate::error::RouteError;
+use crate::error::{Reason, RouteError};
 use crate::migration::{BrokenStream, Continuation, Migration};
 
 /// The next part, or why there is none.
-pub(super) type Next = Result<Box<Continuation>, String>;
+pub(super) type Next = Result<Box<Continuation>, Reason>;
 
 /// A stream between two workers.
 #[derive(Debug)]
@@ -66,6 +66,6 @@ async fn tell(migration: Migration, stream: BrokenStream, answer: Sender<Next>, 
     }
 }
 
-fn gave_up() -> String {
-    "the router is stopping".to_owned()
+fn gave_up() -> Reason {
+    "the router is stopping".into()
 }

@@ -1,12 +1,10 @@
 //! The state of one stream: what was promised, what has come, how it ended.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use http_body::{Body, Frame};
-use hyper::body::Incoming;
+use http_body::Frame;
 use kvroute_funnel::Close;
 use kvroute_metrics::{AddedLatency, LatencyPart, MigrationReason};
 use kvroute_openai::{Endpoint, Observation, StreamScanner};
@@ -17,6 +15,7 @@ use super::elsewhere::{Elsewhere, Next};
 use super::idle::IdleLimit;
 use crate::attempt::Attempt;
 use crate::config::Timeouts;
+use crate::dispatch::{Streamed, tells_own_fault};
 use crate::error::{ErrorKind, RouteError, error_text};
 use crate::migration::{BrokenStream, Continuation, Migration};
 use crate::rank::Rank;
@@ -43,6 +42,10 @@ pub(super) struct Flow {
     /// Whether the stream's own id was noted.
     is_named: bool,
     idle: IdleLimit,
+    /// Whether an error that its engine told is held against the worker.
+    is_own_fault: bool,
+    /// Whether its client may read the names of workers.
+    explains: bool,
     /// The last thing that the client gets, where it was not polled for.
     parting: Option<Bytes>,
     waker: Option<Waker>,
@@ -51,7 +54,7 @@ pub(super) struct Flow {
 /// Where the next bytes come from.
 #[derive(Debug)]
 enum Source {
-    Worker(Incoming),
+    Worker(Streamed),
     /// Another worker is asked for them.
     Elsewhere(Box<Elsewhere>),
     /// Nothing more is read.
@@ -71,14 +74,14 @@ enum StreamEnd {
 impl Flow {
     /// A stream of which the head has come.
     pub(super) fn new(
-        upstream: Incoming,
+        upstream: Streamed,
         scanner: StreamScanner,
         endpoint: Endpoint,
         attempt: Attempt,
         deadline: Instant,
         trail: Trail,
     ) -> Self {
-        let timeouts = *attempt.pool().timeouts();
+        let timeouts = attempt.pool().timeouts();
         Self {
             source: Source::Worker(upstream),
             scanner,
@@ -93,7 +96,9 @@ impl Flow {
             observations: Vec::new(),
             end: StreamEnd::Unsaid,
             is_named: false,
-            idle: IdleLimit::new(timeouts.idle),
+            idle: IdleLimit::new(&timeouts, deadline),
+            is_own_fault: false,
+            explains: false,
             parting: None,
             waker: None,
         }
@@ -104,6 +109,11 @@ impl Flow {
         let Some(migration) = migration else { return self };
         let scanner = self.scanner.keeping(migration.nothing_delivered());
         Self { scanner, migration: Some(migration), ..self }
+    }
+
+    /// The same for a client that may read the names of workers in errors, or one that may not.
+    pub(super) fn explaining(self, explains: bool) -> Self {
+        Self { explains, ..self }
     }
 
     /// True once nothing more comes.
@@ -123,7 +133,7 @@ impl Flow {
                 Source::Over => return Poll::Ready(self.parting.take()),
                 Source::Elsewhere(elsewhere) => elsewhere.poll(context).map(|next| self.adopt(next)),
                 Source::Worker(upstream) => {
-                    let frame = Pin::new(upstream).poll_frame(context);
+                    let frame = upstream.poll_frame(context);
                     self.poll_arrived(frame, context)
                 }
             };
@@ -147,12 +157,11 @@ impl Flow {
             Poll::Ready(Some(Ok(frame))) => self.passed(frame),
             Poll::Ready(Some(Err(error))) => self.broke(MigrationReason::Broken, error_text(&error)),
             Poll::Ready(None) => self.ended(),
-            Poll::Pending if self.idle.poll_exceeded(context).is_ready() => {
-                let after = self.timeouts.idle;
-                let kind = |worker| ErrorKind::Timeout { worker, limit: "idle", after };
+            Poll::Pending => {
+                let (limit, after) = ready!(self.idle.poll_exceeded(context));
+                let kind = |worker| ErrorKind::Timeout { worker, limit, after };
                 self.go_on_or_fail(MigrationReason::Stalled, kind)
             }
-            Poll::Pending => return Poll::Pending,
         })
     }
 
@@ -206,7 +215,7 @@ impl Flow {
         let arrived = self.idle.piece_came();
         let forward = self.scanner.push(&piece, &mut self.observations);
         self.note_response();
-        self.take_observations();
+        self.take_observations(&piece);
         self.latency.added(LatencyPart::PerChunk, arrived.elapsed());
         if !self.scanner.has_died() {
             return forward;
@@ -217,7 +226,7 @@ impl Flow {
 
     fn ended(&mut self) -> Bytes {
         let rest = self.scanner.finish(&mut self.observations);
-        self.take_observations();
+        self.take_observations(&rest);
         if self.end == StreamEnd::Unsaid {
             let cause = "the stream ended without its last event".to_owned();
             return self.broke(MigrationReason::EndedEarly, cause);
@@ -233,6 +242,13 @@ impl Flow {
 
     /// Another worker is asked to go on; where that is not possible, the client is told so.
     fn go_on_or_fail(&mut self, reason: MigrationReason, kind: impl FnOnce(String) -> ErrorKind) -> Bytes {
+        let broke = kind(
+            self.attempt.as_ref().map_or_else(String::new, |attempt| attempt.rank().name.worker.to_string()),
+        );
+        if let Some(attempt) = &mut self.attempt {
+            attempt.blame_worker(&broke.to_string());
+        }
+        let kind = |_| broke;
         let delivered = self.scanner.delivered();
         let refusal = self.migration.as_ref().zip(delivered).map(|(migration, has)| migration.refusal(has));
         match refusal {
@@ -281,14 +297,14 @@ impl Flow {
         tracing::info!(worker = %attempt.rank().name, "another worker goes on with a broken stream");
         (self.source, self.scanner, self.deadline) = (Source::Worker(upstream), scanner, deadline);
         (self.attempt, self.migration) = (Some(attempt), Some(migration));
-        self.end = StreamEnd::Unsaid;
-        self.idle = IdleLimit::new(self.timeouts.idle);
+        (self.end, self.is_own_fault) = (StreamEnd::Unsaid, false);
+        self.idle = IdleLimit::new(&self.timeouts, self.deadline);
     }
 
     fn nobody_goes_on(&mut self, error: &RouteError) -> Bytes {
         tracing::warn!(%error, "stream broke and nobody goes on");
         self.trail.failed(error);
-        self.scanner.break_off(&error.body(), self.endpoint)
+        self.scanner.break_off(&error.body_for(self.explains), self.endpoint)
     }
 
     /// Takes what has come of another worker, where nobody polls.
@@ -310,18 +326,21 @@ impl Flow {
         let rank = attempt.rank();
         let error = broken(rank, kind);
         let error = match refusal {
-            Some(refusal) => error.not_continued(refusal),
+            Some(refusal) => error.not_continued(refusal.into()),
             None => error,
         };
         tracing::warn!(worker = %rank.name, %error, "stream broke");
         rank.worker.doubt.notify_one();
         attempt.note_failure(&error);
         attempt.finish(Close::Failed);
-        self.scanner.break_off(&error.body(), self.endpoint)
+        self.scanner.break_off(&error.body_for(self.explains), self.endpoint)
     }
 
     fn close(&mut self) {
-        let Some(attempt) = self.attempt.take() else { return };
+        let Some(mut attempt) = self.attempt.take() else { return };
+        if self.is_own_fault {
+            attempt.blame_worker("its stream ended with an error");
+        }
         match self.end {
             StreamEnd::EngineError => attempt.finish(Close::Failed),
             StreamEnd::Finished | StreamEnd::Unsaid => attempt.finish(Close::Completed),
@@ -339,11 +358,15 @@ impl Flow {
         }
     }
 
-    fn take_observations(&mut self) {
+    /// Takes what was seen in these bytes.
+    fn take_observations(&mut self, seen_in: &[u8]) {
         let mut is_done = false;
         for observation in self.observations.drain(..) {
             match observation {
-                Observation::Error => self.end = StreamEnd::EngineError,
+                Observation::Error => {
+                    self.end = StreamEnd::EngineError;
+                    self.is_own_fault |= tells_own_fault(seen_in);
+                }
                 Observation::Finish { .. } | Observation::Done if self.end == StreamEnd::Unsaid => {
                     self.end = StreamEnd::Finished;
                 }

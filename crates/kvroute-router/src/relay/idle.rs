@@ -1,4 +1,4 @@
-//! How long a worker may be silent in the middle of a stream.
+//! How long a worker may be silent: before the first piece of a stream, and between two of them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,40 +7,51 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::config::Timeouts;
+
 /// Moved on by every piece, so the clock is only looked at when it rings.
 #[derive(Debug)]
 pub(super) struct IdleLimit {
     limit: Duration,
-    last_piece: Instant,
+    /// `None` before the first one.
+    last_piece: Option<Instant>,
+    /// The limit of the first piece, and when it is over.
+    first: (&'static str, Duration, Instant),
     alarm: Pin<Box<Sleep>>,
 }
 
 // === impl IdleLimit ===
 
 impl IdleLimit {
-    /// Nothing has come yet.
-    pub(super) fn new(limit: Duration) -> Self {
+    /// Nothing but the head has come yet, of an attempt whose total limit is over at `deadline`.
+    pub(super) fn new(timeouts: &Timeouts, deadline: Instant) -> Self {
         let now = Instant::now();
-        Self { limit, last_piece: now, alarm: Box::pin(sleep_until(now + limit)) }
+        let began = deadline.checked_sub(timeouts.total).unwrap_or(now);
+        let first = timeouts.first_piece(began, now);
+        Self { limit: timeouts.idle, last_piece: None, first, alarm: Box::pin(sleep_until(first.2)) }
     }
 
     /// Something came; gives when.
     pub(super) fn piece_came(&mut self) -> Instant {
-        self.last_piece = Instant::now();
-        self.last_piece
+        let now = Instant::now();
+        if self.last_piece.replace(now).is_none() {
+            self.alarm.as_mut().reset(now + self.limit);
+        }
+        now
     }
 
-    /// Ready once nothing has come for too long.
-    pub(super) fn poll_exceeded(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    /// Ready once nothing has come for too long, with the limit's name and value.
+    pub(super) fn poll_exceeded(&mut self, context: &mut Context<'_>) -> Poll<(&'static str, Duration)> {
         loop {
             if self.alarm.as_mut().poll(context).is_pending() {
                 return Poll::Pending;
             }
-            let idle_until = self.last_piece + self.limit;
-            if Instant::now() >= idle_until {
-                return Poll::Ready(());
+            let (name, limit, until) =
+                self.last_piece.map_or(self.first, |piece| ("idle", self.limit, piece + self.limit));
+            if Instant::now() >= until {
+                return Poll::Ready((name, limit));
             }
-            self.alarm.as_mut().reset(idle_until);
+            self.alarm.as_mut().reset(until);
         }
     }
 }

@@ -50,14 +50,14 @@ impl Shared {
         }
         let Some(model) = model.filter(|_| !pools.is_empty()) else {
             return Err(match pools.is_empty() {
-                true => not_ready(&self.workers),
+                true => not_ready(self.roster.all().iter()),
                 false => RouteError::client(ErrorKind::ModelMissing { served: served(&pools) }),
             });
         };
         let mut silent = self.silent_plans(&pools).peekable();
         match silent.peek() {
             None => Err(self.unknown_model(model)),
-            Some(_) => Err(not_ready(silent.flat_map(|plan| self.workers_of(plan)))),
+            Some(_) => Err(not_ready(&silent.flat_map(|plan| plan.crew.now().to_vec()).collect::<Vec<_>>())),
         }
     }
 
@@ -67,13 +67,8 @@ impl Shared {
             let mut of_plan = pools.iter().filter(|pool| pool.is_of(plan));
             of_plan.any(|pool| !pool.fleet().ranks.is_empty())
         };
-        let is_between = |plan: &Arc<PoolPlan>| self.workers_of(plan).any(|worker| worker.joins_anew());
+        let is_between = |plan: &Arc<PoolPlan>| plan.crew.now().iter().any(|worker| worker.joins_anew());
         self.plans.iter().filter(move |plan| !has_members(plan) || is_between(plan))
-    }
-
-    /// The workers of a plan, whether they have joined one of its pools or not.
-    pub(crate) fn workers_of<'a>(&'a self, plan: &'a PoolPlan) -> impl Iterator<Item = &'a Arc<Worker>> {
-        self.workers.iter().filter(|worker| plan.config.workers.contains(worker.config()))
     }
 
     /// More is known now of what is served.
@@ -95,8 +90,9 @@ impl Shared {
         };
         let (mut limit, mut patience) = (0, Duration::ZERO);
         for plan in self.silent_plans(&self.pools.load()) {
-            limit = limit.max(plan.config.queue.limit);
-            patience = patience.max(plan.config.queue.timeout);
+            let queue = plan.config().queue;
+            limit = limit.max(queue.limit);
+            patience = patience.max(queue.timeout);
         }
         let is_known = || !is_too_early(&self.find_pool(request.model.as_deref()));
         self.first_worker.wait(limit, patience, is_known).await;

@@ -60,7 +60,7 @@ impl Shared {
             fleet.suiting(lane).map(|rank| (rank.worker.id(), &rank.worker)).collect();
         let workers = match joined.is_empty() {
             true if fleet.is_divided() => self.nobody_takes(pool, lane),
-            true => problems(self.workers_of(pool.plan()).filter(|worker| lane.may_suit(worker))),
+            true => problems(pool.plan().crew.now().iter().filter(|worker| lane.may_suit(worker))),
             false => problems(joined.into_values()),
         };
         let away = lane.home.filter(|_| fleet.home_of(lane).is_some()).map(|home| home.away);
@@ -70,7 +70,8 @@ impl Shared {
 
     /// No worker with this part has joined, in a pool of several parts.
     fn nobody_takes(&self, pool: &Pool, lane: &Lane) -> String {
-        let unwell: Vec<_> = self.workers_of(pool.plan()).filter(|worker| lane.may_suit(worker)).collect();
+        let crew = pool.plan().crew.now();
+        let unwell: Vec<_> = crew.iter().filter(|worker| lane.may_suit(worker)).collect();
         if unwell.iter().any(|worker| worker.state() != WorkerState::Ready) {
             return problems(unwell);
         }
@@ -109,11 +110,16 @@ impl Shared {
 /// What is wrong with each of these workers.
 pub(super) fn problems<'a>(workers: impl IntoIterator<Item = &'a Arc<Worker>>) -> String {
     let line = |worker: &Arc<Worker>| {
-        let state = worker.state();
+        let (state, problem) = (worker.state(), worker.problem());
+        let remedy = if problem.is_empty() { "undrain it, or add another worker" } else { problem.as_str() };
         let is_well = state == WorkerState::Ready;
-        (!is_well).then(|| format!("{} is {}: {}", worker.id(), state.as_str(), worker.problem()))
+        (!is_well).then(|| format!("{} is {}: {remedy}", worker.id(), state.as_str()))
     };
-    let lines: Vec<_> = workers.into_iter().filter_map(line).collect();
+    let mut workers = workers.into_iter().peekable();
+    if workers.peek().is_none() {
+        return "no worker is configured, added or discovered".to_owned();
+    }
+    let lines: Vec<_> = workers.filter_map(line).collect();
     match lines.is_empty() {
         true => "its workers have just become ready, send it again".to_owned(),
         false => lines.join("; "),

@@ -14,7 +14,7 @@ use crate::pool::remembers;
 /// Connects to the replicas if there is anything to share and somebody wants it shared. Does not wait for the server.
 pub(super) fn join(plan: &RouterPlan, metrics: &Metrics) -> Result<Option<Arc<Cluster>>, RouterError> {
     let Some(nats) = plan.cluster.nats.clone().filter(|_| plan.cluster.replica_sync) else { return Ok(None) };
-    if !plan.pools.iter().any(|pool| has_history(&pool.config)) {
+    if !plan.pools.iter().any(|pool| has_history(&pool.config())) {
         tracing::warn!(
             "cluster.replica_sync is of no use: no pool has a history to share; set pool.history.enabled = true"
         );

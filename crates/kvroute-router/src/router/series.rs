@@ -9,16 +9,17 @@ use std::iter::repeat_n;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvroute_core::{Blocks, DpRank, ModelName, SourceState, WorkerId, WorkerRank};
+use kvroute_core::{Blocks, DpRank, ModelName, Phase, SourceState, WorkerId, WorkerRank};
 use kvroute_metrics::{
     HistoryBounds, HistoryLevels, Metrics, MetricsOptions, PoolLabels, PoolMetrics, WorkerState, WorkerType,
 };
 use kvroute_select::policy;
 
 use super::Shared;
+use super::census::Counted;
 use crate::config::{CountMode, EventEndpoint, IndexSource, PoolConfig, WorkerConfig};
 use crate::plan::{PoolPlan, RouterError};
-use crate::pool::{asks_index, phases_of, reasons_of, remembers};
+use crate::pool::{asks_index, reasons_of, remembers};
 use crate::rank::Rank;
 
 /// A history that has learned something has the same series, however large it is.
@@ -40,9 +41,10 @@ enum SourceKind {
 }
 
 /// One pool as it is, or as it will be.
-struct ExpectedPool<'a> {
+struct ExpectedPool {
     model: ModelName,
-    config: &'a PoolConfig,
+    config: Arc<PoolConfig>,
+    phases: &'static [Phase],
     ranks: Vec<RankKind>,
 }
 
@@ -53,7 +55,7 @@ impl Shared {
     pub(super) fn tell_series(&self, when: &str) {
         match self.expected_series() {
             Ok(expected) => {
-                let (series, workers) = (self.metrics.series(), self.workers.len());
+                let (series, workers) = (self.metrics.series(), self.roster.all().len());
                 tracing::info!(series, expected, workers, "metric series {when}");
             }
             Err(error) => tracing::warn!(%error, "the number of metric series cannot be told"),
@@ -62,7 +64,8 @@ impl Shared {
 
     /// Says so again, once, when every configured worker is in a pool: nothing has to be guessed any more.
     pub(super) fn tell_series_of_all(&self) {
-        if !self.workers.is_empty() && self.workers.iter().all(|worker| worker.is_member()) {
+        let workers = self.roster.all();
+        if !workers.is_empty() && workers.iter().all(|worker| worker.is_member()) {
             self.series_of_all.call_once(|| self.tell_series("with all workers"));
         }
     }
@@ -74,33 +77,46 @@ impl Shared {
         if self.cluster().is_some() {
             metrics.sharing();
         }
+        let _counted: Vec<_> =
+            (0..).zip(&self.plans).map(|(number, plan)| Counted::new(number, plan, &metrics)).collect();
         let made = pools.iter().map(|pool| pool.metrics(&metrics)).collect::<Result<Vec<_>, _>>()?;
         let ranks = pools.iter().flat_map(|pool| &pool.ranks);
-        let counting = self.plans.iter().filter(|plan| plan.config.count == CountMode::Exact);
-        let compared = counting.map(|plan| self.workers_of(plan).count()).sum();
+        let counting = self.plans.iter().filter(|plan| plan.config().count == CountMode::Exact);
+        let compared = counting.map(|plan| plan.crew.now().len()).sum();
         Ok(metrics.series()
-            + of_workers(&metrics, self.workers.len())
+            + of_workers(&metrics, self.roster.all().len())
             + of_ranks(&metrics, ranks)
             + made.first().map_or(0, |pool| of_identities(&metrics, pool, compared)))
     }
 
     /// The pools of a plan; a plan without any will have one.
-    fn expected_pools<'a>(&self, plan: &'a Arc<PoolPlan>) -> Vec<ExpectedPool<'a>> {
-        let config = &plan.config;
+    fn expected_pools(&self, plan: &Arc<PoolPlan>) -> Vec<ExpectedPool> {
+        let config = &*plan.config();
         let pools = self.pools.load();
         let made = pools.iter().filter(|pool| pool.is_of(plan));
         let mut expected: Vec<_> = made
             .map(|pool| {
                 let ranks = pool.fleet().ranks.iter().map(|rank| RankKind::of(rank)).collect();
-                ExpectedPool { model: pool.model().clone(), config, ranks }
+                ExpectedPool {
+                    model: pool.model().clone(),
+                    config: Arc::clone(config),
+                    phases: plan.phases(),
+                    ranks,
+                }
             })
             .collect();
         if expected.is_empty() {
             let name = config.workers.first().map(WorkerConfig::id);
             let model = ModelName::new(format!("of {}", name.as_ref().map_or("nobody", WorkerId::as_str)));
-            expected.push(ExpectedPool { model, config, ranks: Vec::new() });
+            expected.push(ExpectedPool {
+                model,
+                config: Arc::clone(config),
+                phases: plan.phases(),
+                ranks: Vec::new(),
+            });
         }
-        let missing = self.workers_of(plan).filter(|worker| !worker.is_member());
+        let crew = plan.crew.now();
+        let missing = crew.iter().filter(|worker| !worker.is_member());
         let missing = missing.flat_map(|worker| RankKind::expected(config, worker.config()));
         expected[0].ranks.extend(missing);
         expected
@@ -109,10 +125,10 @@ impl Shared {
 
 // === impl ExpectedPool ===
 
-impl ExpectedPool<'_> {
+impl ExpectedPool {
     /// Its own series, without those of its ranks.
     fn metrics(&self, metrics: &Metrics) -> Result<PoolMetrics, RouterError> {
-        let config = self.config;
+        let config = &*self.config;
         let named = |name: &String| policy::by_name(name, &config.policy_options);
         let policy = named(&config.policy)?;
         let shadows = config.shadow.iter().map(named).collect::<Result<Vec<_>, _>>()?;
@@ -122,7 +138,7 @@ impl ExpectedPool<'_> {
             policy: policy.name(),
             reasons: &reasons_of(policy.as_ref()),
             shadows: &shadow_names,
-            phases: phases_of(config),
+            phases: self.phases,
             counts_input: config.count == CountMode::Exact,
             history: remembers(config, policy.as_ref()).then_some(ANY_BOUNDS),
         });

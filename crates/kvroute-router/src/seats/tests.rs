@@ -6,10 +6,11 @@ use kvroute_metrics::{Metrics, MetricsOptions, WorkerState, WorkerType};
 use kvroute_select::{PolicyOptions, Selector, policy};
 
 use super::*;
-use crate::config::WorkerConfig;
+use crate::config::{BusyThreshold, WorkerConfig};
 use crate::hints::Pin;
 use crate::lane::Home;
 use crate::rank::{Rank, RankParams};
+use crate::worker::Worker;
 
 /// A pool of workers `a`, `b` and `c`, none of which is busy. Those that are there take requests.
 struct Pool {
@@ -29,23 +30,23 @@ impl Pool {
             worker.enter(WorkerState::Ready, "");
             Arc::new(worker)
         });
-        let seats = Seats::new(desk, Arc::default(), workers.into());
+        let seats = Seats::new(desk, Arc::default(), Arc::new(Crew::of(workers.to_vec())));
         Self { metrics, seats }
     }
 
     /// From now on these are its members, with their adapters, in slots from `first_slot` on.
     fn has(&self, first_slot: u32, members: &[(&str, &[&str])]) {
         let ranks = members.iter().zip(first_slot..).map(|((name, adapters), slot)| {
-            Arc::new(self.rank(self.worker(name), RankSlot::new(slot), adapters))
+            Arc::new(self.rank(&self.worker(name), RankSlot::new(slot), adapters))
         });
         self.seats.fleet.store(Arc::new(Fleet::of(ranks.collect())));
-        for worker in &self.seats.workers {
+        for worker in &*self.seats.crew.now() {
             worker.set_member(members.iter().any(|(name, _)| is_named(worker, name)));
         }
     }
 
-    fn worker(&self, name: &str) -> &Arc<Worker> {
-        self.seats.workers.iter().find(|worker| is_named(worker, name)).unwrap()
+    fn worker(&self, name: &str) -> Arc<Worker> {
+        self.seats.crew.now().iter().find(|worker| is_named(worker, name)).cloned().unwrap()
     }
 
     fn rank(&self, worker: &Arc<Worker>, slot: RankSlot, adapters: &[&str]) -> Rank {
@@ -169,4 +170,19 @@ fn a_home_is_waited_for_while_it_belongs_to_the_pool() {
     assert_eq!(pool.look(&at_home), WAITS);
     pool.has(0, &[("a", &[])]);
     assert_eq!(pool.look(&at_home), LET_IN, "it has left");
+}
+
+#[test]
+fn a_rank_is_busy_by_the_threshold_of_the_moment() {
+    let pool = Pool::new();
+    let rank = pool.rank(&pool.worker("a"), RankSlot::new(0), &[]);
+    rank.limit(BusyThreshold::Auto);
+    assert_eq!(rank.busy_above(), BusyThreshold::Auto.of(None), "its engine does not tell");
+    rank.computes(Some(Tokens::new(100)));
+    rank.limit(BusyThreshold::Auto);
+    assert_eq!(rank.busy_above(), Some(Tokens::new(800)));
+    rank.limit(BusyThreshold::Tokens(Tokens::new(5)));
+    assert_eq!(rank.busy_above(), Some(Tokens::new(5)));
+    rank.limit(BusyThreshold::Off);
+    assert_eq!(rank.busy_above(), None);
 }

@@ -266,3 +266,15 @@ proptest! {
         prop_assert_eq!(drained(line), in_order);
     }
 }
+
+#[test]
+fn a_new_limit_and_a_new_order_count_for_those_who_come() {
+    let mut line = line(QueueOrder::Fcfs);
+    line.push(ticket(0, 9000), "long").unwrap();
+    line.push(ticket(0, 500), "before the change").unwrap();
+    line.configure(2, QueueOrder::ShortestPrefill, PATIENCE);
+    assert_eq!(line.push(ticket(0, 0), "refused"), Err(LineFull { waiting: 2 }));
+    line.configure(3, QueueOrder::ShortestPrefill, PATIENCE);
+    line.push(ticket(0, 5), "after the change").unwrap();
+    assert_eq!(drained(line), ["long", "before the change", "after the change"], "places are kept");
+}

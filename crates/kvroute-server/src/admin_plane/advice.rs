@@ -40,7 +40,7 @@ pub(super) async fn route(State(plane): State<AdminPlane>, request: Request<Body
 
 impl AdminPlane {
     async fn advise(&self, body: Body) -> Result<Response, RouteError> {
-        let body = body::read(body, self.max_body).await?;
+        let body = body::read(body, self.body_limits()).await?;
         let question = read(&body).map_err(RouteError::bad_request)?;
         let decision = self.router.advise(question).await?;
         Ok(json::response(StatusCode::OK, &decision))
@@ -96,11 +96,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_asked_is_named_with_its_remedy() {
-        let unknown = refused(r#"{"endpoint": "/v1/embeddings", "body": {}}"#);
+        let unknown = refused(r#"{"endpoint": "/v1/images", "body": {}}"#);
         assert_eq!(
             unknown,
-            "endpoint \"/v1/embeddings\" is not served by workers; name one of: /v1/chat/completions, \
-             /v1/completions, /v1/responses, /v1/messages"
+            "endpoint \"/v1/images\" is not served by workers; name one of: /v1/chat/completions, \
+             /v1/completions, /v1/responses, /v1/messages, /v1/embeddings, /v1/rerank, /v1/score, /tokenize, \
+             /detokenize"
         );
         let missing = refused(r#"{"endpoint": "completions"}"#);
         assert!(missing.starts_with("missing field `body`") && missing.contains("; send {"), "{missing}");

@@ -7,14 +7,18 @@ use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::pace::Pace;
+
+/// What a client sends first that speaks HTTP/2 (RFC 9113, 3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Pause between two looks at a socket whose unread bytes keep it ready.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
@@ -24,13 +28,22 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) struct ClientStream {
     read: OwnedReadHalf,
     peer: Arc<Peer>,
+    opening: Opening,
 }
 
 /// The other end of a socket that something else reads and writes.
 #[derive(Debug)]
 pub(super) struct Peer {
     socket: OwnedWriteHalf,
-    write_blocked: AtomicBool,
+    pub(super) pace: Pace,
+}
+
+/// What was read to learn which protocol a client speaks, and is to be read once more.
+#[derive(Debug, Default)]
+struct Opening {
+    bytes: [u8; PREFACE.len()],
+    given: usize,
+    length: usize,
 }
 
 // === impl ClientStream ===
@@ -38,7 +51,23 @@ pub(super) struct Peer {
 impl ClientStream {
     pub(super) fn new(socket: TcpStream) -> Self {
         let (read, write) = socket.into_split();
-        Self { read, peer: Arc::new(Peer { socket: write, write_blocked: AtomicBool::new(false) }) }
+        let peer = Arc::new(Peer { socket: write, pace: Pace::start() });
+        Self { read, peer, opening: Opening::default() }
+    }
+
+    /// Whether a client without TLS speaks HTTP/2 from its first byte. Reads no more than it takes to tell.
+    pub(super) async fn speaks_http2(&mut self) -> io::Result<bool> {
+        let mut opening = Opening::default();
+        while opening.is_preface_so_far() && opening.length < PREFACE.len() {
+            let read = self.read.read(&mut opening.bytes[opening.length..]).await?;
+            opening.length += read;
+            if read == 0 {
+                break;
+            }
+        }
+        let is_whole = opening.is_preface_so_far() && opening.length == PREFACE.len();
+        self.opening = opening;
+        Ok(is_whole)
     }
 
     pub(super) fn peer(&self) -> Arc<Peer> {
@@ -52,7 +81,15 @@ impl AsyncRead for ClientStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.read).poll_read(context, buffer)
+        if self.opening.give(buffer) {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.read).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.peer.pace.came();
+        }
+        read
     }
 }
 
@@ -82,6 +119,23 @@ impl AsyncWrite for ClientStream {
     }
 }
 
+// === impl Opening ===
+
+impl Opening {
+    fn is_preface_so_far(&self) -> bool {
+        PREFACE.starts_with(&self.bytes[..self.length])
+    }
+
+    /// Hands out what is left of it; false where nothing is.
+    fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+        let left = &self.bytes[self.given..self.length];
+        let part = &left[..left.len().min(buffer.remaining())];
+        buffer.put_slice(part);
+        self.given += part.len();
+        !part.is_empty()
+    }
+}
+
 // === impl Peer ===
 
 impl Peer {
@@ -103,11 +157,6 @@ impl Peer {
         }
     }
 
-    /// Whether the last write could not be done, because the client does not read.
-    pub(super) fn is_write_blocked(&self) -> bool {
-        self.write_blocked.load(Ordering::Relaxed)
-    }
-
     fn stream(&self) -> &TcpStream {
         self.socket.as_ref()
     }
@@ -118,7 +167,7 @@ impl Peer {
         write: impl Fn(&OwnedWriteHalf) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         let written = self.poll_ready_write(context, write);
-        self.write_blocked.store(written.is_pending(), Ordering::Relaxed);
+        self.pace.wrote(written.is_ready());
         written
     }
 

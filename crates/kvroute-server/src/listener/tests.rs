@@ -31,8 +31,12 @@ impl Running {
 
     async fn trusting(networks: &[&str], app: Router) -> Self {
         let networks: Vec<_> = networks.iter().map(|network| network.parse().unwrap()).collect();
-        let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), "test").await.unwrap();
-        let listener = listener.trusting(TrustedNetworks::new(&networks));
+        Self::under(Terms { trusted: TrustedNetworks::new(&networks), ..terms(Limits::default()) }, app).await
+    }
+
+    async fn under(terms: Terms, app: Router) -> Self {
+        let terms = Arc::new(ArcSwap::from_pointee(terms));
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), "test", &terms).await.unwrap();
         let (address, stop) = (listener.address(), CancellationToken::new());
         let mut served = JoinSet::new();
         served.spawn(listener.serve(app, stop.clone(), HOUR, || ()));
@@ -49,6 +53,10 @@ impl Running {
         self.stop.cancel();
         self.served.join_next().await.unwrap().unwrap();
     }
+}
+
+fn terms(limits: Limits) -> Terms {
+    Terms { trusted: TrustedNetworks::default(), tls: None, limits }
 }
 
 /// Time for both ends to do all that they can do: every pause hands over to whatever is ready.
@@ -146,4 +154,100 @@ async fn every_request_of_a_trusted_peer_says_so_and_no_other_whatever_its_heade
         assert_eq!(answers.matches(expected).count(), 2, "{networks:?}: {answers}");
         listener.stopped().await;
     }
+}
+
+/// What a client that does not read on gets until its connection is closed.
+async fn until_closed(mut client: TcpStream) -> String {
+    let mut text = Vec::new();
+    let _closed_or_reset = client.read_to_end(&mut text).await;
+    String::from_utf8(text).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_without_a_whole_head_is_closed_when_its_time_is_over() {
+    let limits = Limits { head: Duration::from_secs(3), keep_alive: HOUR, stall: HOUR, ..Limits::default() };
+    let listener = Running::under(terms(limits), Router::new().route("/", get(async || "well"))).await;
+    for opening in ["", "P", "PRI * HTTP/2.0\r\n", "GET / HTTP/1.1\r\nhost: a\r\nx: "] {
+        let sent_at = Instant::now();
+        let client = listener.sent(opening).await;
+        assert_eq!(until_closed(client).await, "", "{opening:?}");
+        assert_eq!(sent_at.elapsed().as_secs(), 3, "{opening:?}");
+    }
+    let request = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    let mut client = listener.sent(request).await;
+    settle().await;
+    client.write_all(b"GET / HT").await.unwrap();
+    let answer = until_closed(client).await;
+    assert_eq!(answer.matches("200 OK").count(), 1, "the next head has a time, too: {answer}");
+    listener.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_asks_for_nothing_more_is_closed_later_than_one_that_is_slow() {
+    let (head, keep_alive) = (Duration::from_secs(3), Duration::from_secs(60));
+    let limits = Limits { head, keep_alive, stall: HOUR, ..Limits::default() };
+    let listener = Running::under(terms(limits), Router::new().route("/", get(async || "well"))).await;
+    let client = listener.sent("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    let sent_at = Instant::now();
+    assert!(until_closed(client).await.ends_with("well"));
+    assert_eq!(sent_at.elapsed().as_secs(), 60);
+    listener.stopped().await;
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_cut_and_its_request_with_it() {
+    let limits = Limits { stall: Duration::from_millis(100), ..Limits::default() };
+    let ended = Arc::new(Semaphore::new(0));
+    let dropped = Arc::clone(&ended);
+    let endless = move || {
+        let dropped = Dropped(Arc::clone(&dropped));
+        async move {
+            let pieces = stream::repeat_with(move || {
+                let _held = &dropped;
+                io::Result::Ok(Bytes::from_static(&[b'x'; 65_536]))
+            });
+            Body::from_stream(pieces)
+        }
+    };
+    let listener = Running::under(terms(limits), Router::new().route("/", get(endless))).await;
+    let _client = listener.sent("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    ended.acquire().await.unwrap().forget();
+    listener.stopped().await;
+}
+
+#[tokio::test]
+async fn one_connection_more_than_may_be_is_told_so_and_the_next_one_is_served_when_there_is_room() {
+    let (begun, ended) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let app = endless(&begun, &ended).route("/well", get(async || "well"));
+    let listener = Running::under(terms(limits), app).await;
+    let first = listener.sent("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    begun.acquire().await.unwrap().forget();
+    let request = "GET /well HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let refusal = until_closed(listener.sent(request).await).await;
+    let (head, body) = refusal.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+    assert!(head.contains("retry-after: 1") && head.contains(&format!("content-length: {}", body.len())));
+    assert!(body.contains("\"code\":\"overloaded\""), "{body}");
+    drop(first);
+    ended.acquire().await.unwrap().forget();
+    loop {
+        let answer = until_closed(listener.sent(request).await).await;
+        if answer.ends_with("well") {
+            break;
+        }
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    }
+    listener.stopped().await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_or_has_too_many_headers_is_refused() {
+    let listener = Running::start(Router::new().route("/", get(async || "well"))).await;
+    for headers in [format!("x: {}\r\n", "y".repeat(70_000)), "x: y\r\n".repeat(101)] {
+        let client = listener.sent(&format!("GET / HTTP/1.1\r\nhost: a\r\n{headers}\r\n")).await;
+        let answer = until_closed(client).await;
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    }
+    listener.stopped().await;
 }

@@ -22,6 +22,10 @@ impl BlockKey {
         self.0
     }
 
+    pub(super) const fn made(raw: u64) -> Self {
+        Self(raw)
+    }
+
     #[cfg(test)]
     pub(crate) const fn from_raw(raw: u64) -> Self {
         Self(raw)

@@ -4,7 +4,7 @@
 use kvroute_core::BlockSize;
 use rmp::encode::{self, ByteBuf};
 
-use crate::cache::{BlockKey, CacheChange, StoredRun};
+use crate::cache::{BlockKey, CacheChange, ImageInBlock, StoredRun};
 
 /// Whose fields an event has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,15 +144,22 @@ impl Packer {
     fn extra_keys(&mut self, run: &StoredRun) {
         self.array(run.keys.len());
         let mut salt = run.salt.as_deref();
-        for _ in &run.keys {
-            match salt.take() {
-                Some(salt) => {
-                    self.array(1);
-                    self.text(salt);
-                }
-                None => self.nil(),
+        for block in 0..run.keys.len() {
+            let salt = salt.take();
+            let images = || run.images.iter().filter(|image| image.block == block);
+            match images().count() + usize::from(salt.is_some()) {
+                0 => self.nil(),
+                keys => self.array(keys),
             }
+            images().for_each(|image| self.image(image));
+            salt.iter().for_each(|salt| self.text(salt));
         }
+    }
+
+    fn image(&mut self, image: &ImageInBlock) {
+        self.array(2);
+        self.text(&image.name);
+        let Ok(_) = encode::write_sint(&mut self.buffer, image.offset);
     }
 
     fn event(&mut self, kind: &str, fields: u32) {
@@ -238,6 +245,7 @@ mod tests {
                     .as_str()
                     .or_else(|| event["extra_keys"][0][0].as_str())
                     .map(Arc::from),
+                images: Vec::new(),
             })],
         }
     }

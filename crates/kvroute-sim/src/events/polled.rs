@@ -110,7 +110,13 @@ mod tests {
 
     fn run(keys: &[u64], tokens: &[TokenId]) -> CacheChange {
         let keys = keys.iter().map(|key| BlockKey::from_raw(*key)).collect();
-        CacheChange::Stored(StoredRun { keys, parent: None, tokens: tokens.to_vec(), salt: None })
+        CacheChange::Stored(StoredRun {
+            keys,
+            parent: None,
+            tokens: tokens.to_vec(),
+            salt: None,
+            images: Vec::new(),
+        })
     }
 
     #[test]

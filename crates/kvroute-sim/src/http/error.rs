@@ -140,6 +140,17 @@ impl ApiError {
         }})
     }
 
+    /// An endpoint that the engine was not told to serve.
+    pub(super) fn no_scale_out() -> Self {
+        Self {
+            status: StatusCode::FORBIDDEN,
+            kind: "PermissionDeniedError",
+            ..Self::bad_request(
+                "Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to enable them.",
+            )
+        }
+    }
+
     /// KV that did not come, in an engine that cannot compute it itself.
     pub(super) fn no_kv(message: impl Into<String>) -> Self {
         Self {

@@ -5,6 +5,7 @@ mod fields;
 mod limits;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use super::App;
 use super::conversation::{Converted, Messages};
 use super::error::ApiError;
 use super::handover::Handover;
+use super::images::{self, SeenPrompt};
 use crate::cache::CacheUse;
 use crate::config::Flavour;
 use crate::runner::Generation;
@@ -94,9 +96,14 @@ impl SimRequest {
         }
         let rank = checks::rank(app, headers, &fields)?;
         checks::values(app.config.flavour, &client, &fields)?;
-        let prompts = match fields.prompt_token_ids.take() {
-            Some(ids) if app.config.flavour == Flavour::TrtLlm => vec![ids],
-            _ => encode(app, &client)?,
+        let (prompts, images) = match fields.prompt_token_ids.take() {
+            Some(ids) if app.config.flavour == Flavour::TrtLlm => (vec![ids], Vec::new()),
+            _ if client.has_multimodal => {
+                let SeenPrompt { ids, images } = images::see(app, &client)?;
+                app.images_seen.fetch_add(images.len() as u64, Ordering::Relaxed);
+                (vec![ids], images)
+            }
+            _ => (encode(app, &client)?, Vec::new()),
         };
         limits::check_choices(app, client.choices, prompts.len())?;
         let max_tokens = limits::answer_length(app, client.max_tokens, &prompts)?;
@@ -107,7 +114,7 @@ impl SimRequest {
             prompts: prompts.into(),
             choices: client.choices,
             max_tokens: if handover.is_prefill() { 1 } else { max_tokens },
-            cache_use: cache_use(app.config.flavour, &client, &fields),
+            cache_use: CacheUse { images: images.into(), ..cache_use(app.config.flavour, &client, &fields) },
             arriving: 0,
             is_kept: handover.is_prefill(),
         };
@@ -189,7 +196,7 @@ fn answer_id(app: &App, endpoint: Endpoint, headers: &HeaderMap, field: Option<S
 fn with_prefix(endpoint: Endpoint, id: &str) -> String {
     match endpoint {
         Endpoint::ChatCompletions | Endpoint::Messages => format!("chatcmpl-{id}"),
-        Endpoint::Completions => format!("cmpl-{id}"),
         Endpoint::Responses => format!("resp_{id}"),
+        _ => format!("cmpl-{id}"),
     }
 }

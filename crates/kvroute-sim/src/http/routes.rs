@@ -6,7 +6,7 @@ use axum::Router;
 use axum::routing::{get, post};
 
 use super::info::{llamacpp, sglang, trtllm};
-use super::{App, generate, info, metrics, tokenize};
+use super::{App, generate, info, metrics, pooling, render, tokenize};
 use crate::config::Flavour;
 
 /// The paths of one engine, and those of the simulation.
@@ -28,12 +28,16 @@ fn vllm() -> Router<Arc<App>> {
     Router::new()
         .route("/v1/responses", post(generate::responses))
         .route("/v1/messages", post(generate::messages))
+        .route("/v1/chat/completions/render", post(render::render))
         .route("/v1/models", get(info::models))
         .route("/health", get(info::health))
         .route("/version", get(info::version))
         .route("/metrics", get(metrics::metrics))
         .route("/tokenize", post(tokenize::tokenize))
         .route("/detokenize", post(tokenize::detokenize))
+        .route("/v1/embeddings", post(pooling::embeddings))
+        .route("/v1/rerank", post(pooling::rerank))
+        .route("/v1/score", post(pooling::score))
         .route("/kv_event_sources", get(info::kv_event_sources))
         .route("/reset_prefix_cache", post(info::reset_prefix_cache))
 }
@@ -53,6 +57,9 @@ fn sglang() -> Router<Arc<App>> {
         .route("/tokenize", post(tokenize::tokenize))
         .route("/v1/tokenize", post(tokenize::tokenize))
         .route("/detokenize", post(tokenize::detokenize))
+        .route("/v1/embeddings", post(pooling::embeddings))
+        .route("/v1/rerank", post(pooling::rerank))
+        .route("/v1/score", post(pooling::score))
         .route("/abort_request", post(sglang::abort_request))
         .route("/flush_cache", post(sglang::flush_cache).get(sglang::flush_cache))
 }
@@ -83,5 +90,7 @@ fn llamacpp() -> Router<Arc<App>> {
         .route("/metrics", get(metrics::metrics))
         .route("/tokenize", post(tokenize::llama_tokenize))
         .route("/detokenize", post(tokenize::detokenize))
+        .route("/v1/embeddings", post(pooling::embeddings))
+        .route("/v1/rerank", post(pooling::rerank))
         .route("/apply-template", post(tokenize::apply_template))
 }

@@ -135,11 +135,11 @@ impl AnswerStream {
                 self.answer.usage.count(token);
                 self.write_chat(token);
             }
-            Endpoint::Completions => {
+            Endpoint::Responses | Endpoint::Messages => self.write_typed(token),
+            _ => {
                 self.answer.usage.count(token);
                 self.write_completion(token);
             }
-            Endpoint::Responses | Endpoint::Messages => self.write_typed(token),
         }
     }
 

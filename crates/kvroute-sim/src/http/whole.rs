@@ -34,9 +34,9 @@ pub(super) async fn respond(mut answer: Answer) -> Result<Response, ApiError> {
     }
     let body = match answer.request.endpoint {
         Endpoint::ChatCompletions => chat(&answer, &choices),
-        Endpoint::Completions => completion(&answer, &choices),
         Endpoint::Responses => response(&answer, &choices),
         Endpoint::Messages => message(&answer, &choices),
+        _ => completion(&answer, &choices),
     }?;
     Ok(finished(&answer, body))
 }

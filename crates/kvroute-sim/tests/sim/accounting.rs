@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use kvroute_core::BlockSize;
-use kvroute_sim::SimConfig;
+use kvroute_sim::{Flavour, SimConfig};
 use serde_json::{Value, json};
 
 use crate::encoder::encode_text;
@@ -176,6 +176,18 @@ async fn limits_are_those_of_the_context() {
     assert_eq!(answer(63, None).await.json()["usage"]["completion_tokens"], 1);
     assert_eq!(answer(4, None).await.json()["usage"]["completion_tokens"], 16);
     engine.stop().await;
+}
+
+/// Real engines refuse it, but for llama.cpp, where it means that there is no bound.
+#[tokio::test]
+async fn a_negative_bound_is_refused_by_all_but_one() {
+    for flavour in [Flavour::Vllm, Flavour::Sglang, Flavour::TrtLlm, Flavour::LlamaCpp] {
+        let engine = start(SimConfig { flavour, ..SimConfig::default() }).await;
+        let body = json!({"model": "sim", "prompt": "1 2", "max_tokens": -1});
+        let status = post(&engine, COMPLETIONS, &body).await.status.as_u16();
+        assert_eq!(status, if flavour == Flavour::LlamaCpp { 200 } else { 400 }, "{flavour}");
+        engine.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,7 +16,7 @@ const CONSTANTS: [&str; 10] =
     ["object", "role", "finish_reason", "type", "code", "owned_by", "index", "version", "success", "detail"];
 
 /// The exchanges of a recording.
-pub(crate) fn recorded(compressed: &[u8]) -> Vec<Value> {
+fn recorded(compressed: &[u8]) -> Vec<Value> {
     let mut text = String::new();
     GzDecoder::new(compressed).read_to_string(&mut text).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -57,13 +57,30 @@ pub(crate) fn parsed(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok()
 }
 
-pub(crate) async fn replay(engine: &kvroute_sim::SimEngine, exchange: &Value) -> Answer {
+async fn replay(engine: &kvroute_sim::SimEngine, exchange: &Value) -> Answer {
     let text = |field: &str| exchange[field].as_str().unwrap();
     let headers = exchange["headers"].as_array().unwrap().iter();
     let headers: Vec<_> =
         headers.map(|pair| (pair[0].as_str().unwrap(), pair[1].as_str().unwrap())).collect();
     let method = Method::from_bytes(text("method").as_bytes()).unwrap();
     finish(send(engine, method, text("path"), &headers, text("body").to_owned()).await.unwrap()).await
+}
+
+/// Replays every exchange of a recording, and hands each over with the body of an answer whose status and content type are as
+/// recorded.
+pub(crate) async fn replay_all(config: SimConfig, compressed: &[u8], compare: impl Fn(&str, &Value, &str)) {
+    let engine = start(config).await;
+    let exchanges = recorded(compressed);
+    assert!(exchanges.len() > 30, "the recording is there");
+    for exchange in exchanges {
+        let name = exchange["name"].as_str().unwrap();
+        let answer = replay(&engine, &exchange).await;
+        let body = std::str::from_utf8(&answer.body).unwrap();
+        assert_eq!(exchange["status"], answer.status.as_u16(), "{name}: {body}");
+        assert_eq!(exchange["content_type"].as_str(), answer.content_type.as_deref(), "{name}");
+        compare(name, &exchange, body);
+    }
+    engine.stop().await;
 }
 
 #[tokio::test]
@@ -74,22 +91,15 @@ async fn answers_have_the_shape_of_recorded_ones() {
         kv_blocks: 64,
         ..SimConfig::default()
     };
-    let engine = start(config).await;
-    let exchanges = recorded(include_bytes!("../fixtures/vllm-http.jsonl.gz"));
-    assert!(exchanges.len() > 40, "the recording is there");
-    for exchange in exchanges {
-        let name = exchange["name"].as_str().unwrap();
-        let answer = replay(&engine, &exchange).await;
-        let body = std::str::from_utf8(&answer.body).unwrap();
-        assert_eq!(exchange["status"], answer.status.as_u16(), "{name}: {body}");
-        assert_eq!(exchange["content_type"].as_str(), answer.content_type.as_deref(), "{name}");
-        assert_eq!(shapes(body), shapes(exchange["response"].as_str().unwrap()), "{name}: {body}");
-        let recorded = exchange["response"].as_str().and_then(parsed).unwrap_or_default();
-        if let Some(param) = recorded["error"].get("param") {
-            assert_eq!(&answer.json()["error"]["param"], param, "{name}");
+    let recording = include_bytes!("../fixtures/vllm-http.jsonl.gz");
+    replay_all(config, recording, |name, exchange, body| {
+        let response = exchange["response"].as_str().unwrap();
+        assert_eq!(shapes(body), shapes(response), "{name}: {body}");
+        if let Some(param) = parsed(response).unwrap_or_default()["error"].get("param") {
+            assert_eq!(&parsed(body).unwrap()["error"]["param"], param, "{name}");
         }
-    }
-    engine.stop().await;
+    })
+    .await;
 }
 
 #[tokio::test]

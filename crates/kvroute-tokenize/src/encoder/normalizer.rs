@@ -43,7 +43,7 @@ impl Normalization {
     /// The normalised text.
     pub(super) fn apply(self, text: &str) -> Cow<'_, str> {
         match self {
-            Self::Nfc if !text.chars().all(is_left_alone) => {
+            Self::Nfc if !text.is_ascii() && !text.chars().all(is_left_alone) => {
                 Cow::Owned(text.nfc().map(|(character, _)| character).collect())
             }
             _ => Cow::Borrowed(text),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use kvroute_core::TokenId;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use regex_automata::util::pool::Pool;
 use tokenizers::models::ModelWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::split::SplitPattern;
@@ -16,6 +17,7 @@ use tokenizers::{Model, SplitDelimiterBehavior, Tokenizer};
 
 use super::normalizer::Normalization;
 use super::pattern::Pattern;
+use super::recent::{Key, Recent};
 use crate::EncodeError;
 
 /// What all remembered words may take, in bytes.
@@ -36,6 +38,8 @@ pub(super) struct Words {
     /// The character by which the model knows a byte.
     characters: [char; 256],
     known: Cache<Box<str>, Ids, Bytes>,
+    /// What stands before it: the short words that each thread had last.
+    recent: Pool<Recent, fn() -> Recent>,
 }
 
 /// Ids of a word.
@@ -70,6 +74,7 @@ impl Words {
             patterns: patterns(tokenizer.get_pre_tokenizer()?)?,
             characters: byte_characters(),
             known: Cache::with_weighter(ENTRIES, CAPACITY, Bytes),
+            recent: Pool::new(Recent::new),
         })
     }
 
@@ -85,9 +90,10 @@ impl Words {
         ids: &mut Vec<TokenId>,
     ) -> Result<bool, EncodeError> {
         let normalised = self.normalization.apply(text);
+        let mut recent = self.recent.get();
         let mut problem = None;
         let mut take = |word| {
-            if let Err(error) = self.encode_word(word, tokenizer, ids) {
+            if let Err(error) = self.encode_word(word, tokenizer, &mut recent, ids) {
                 problem = Some(error);
             }
         };
@@ -99,10 +105,21 @@ impl Words {
         &self,
         word: &str,
         tokenizer: &Tokenizer,
+        recent: &mut Recent,
         ids: &mut Vec<TokenId>,
     ) -> Result<(), EncodeError> {
+        let key = Key::of(word);
+        if let Some(id) = key.and_then(|key| recent.get(key)) {
+            ids.push(id);
+            return Ok(());
+        }
         match self.known.get(word) {
-            Some(Ids::One(id)) => ids.push(id),
+            Some(Ids::One(id)) => {
+                ids.push(id);
+                if let Some(key) = key {
+                    recent.insert(key, id);
+                }
+            }
             Some(Ids::Many(many)) => ids.extend_from_slice(&many),
             None => {
                 let start = ids.len();

@@ -1,6 +1,6 @@
 //! Tool calls of an assistant: typed order, null for what is absent, and arguments as an object instead of a text.
 
-use crate::tree::{Members, Tree, TreeError};
+use crate::tree::{Members, Tree};
 
 const WANTED: &str =
     "a tool call is no {id, type: \"function\", function: {name, arguments}}; send that form";
@@ -55,10 +55,8 @@ pub(super) fn parse_arguments(call: Tree) -> Result<Tree, String> {
 fn read_object(text: &str) -> Result<Tree, String> {
     match Tree::parse(text) {
         Ok(Tree::Map(members)) => Ok(with_floats_for_long_integers(Tree::Map(members))),
-        Ok(_) | Err(TreeError::Syntax(_)) => {
-            Err("function.arguments of an assistant's call is no JSON object; send one".to_owned())
-        }
-        Err(too_large) => Err(format!("tool call arguments cannot be rendered: {too_large}")),
+        Err(error) if error.is_unread() => Err(format!("tool call arguments cannot be rendered: {error}")),
+        _ => Err("function.arguments of an assistant's call is no JSON object; send one".to_owned()),
     }
 }
 

@@ -65,6 +65,15 @@ fn a_chat_is_rendered_and_encoded_with_its_special_tokens() {
 }
 
 #[test]
+fn the_demo_tokenizer_is_fast_and_knows_its_special_tokens() {
+    let tokenizer = demo();
+    assert!(tokenizer.is_fast());
+    let id = |text: &str| tokenizer.encoder.tokenizer().token_to_id(text).unwrap();
+    assert!(tokenizer.is_special(id("<|im_start|>")) && !tokenizer.is_special(id("a")));
+    assert!(!tokenizer.is_special(u32::MAX));
+}
+
+#[test]
 fn texts_and_ids_are_encoded_one_by_one() {
     let tokenizer = demo();
     let texts = |list: &[&str]| Prompt::Texts {

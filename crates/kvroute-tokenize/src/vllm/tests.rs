@@ -88,6 +88,16 @@ fn what_is_no_text_is_refused_by_name() {
     );
 }
 
+/// The engine reads arguments that are nested too deeply for this crate: they are not nothing.
+#[test]
+fn arguments_that_are_nested_too_deeply_are_refused_and_not_left_out() {
+    let arguments = format!("{}1{}", r#"{\"a\":"#.repeat(200), "}".repeat(200));
+    let call = format!(r#"{{"type":"function","function":{{"name":"f","arguments":"{arguments}"}}}}"#);
+    let messages = format!(r#"[{{"role":"assistant","tool_calls":[{call}]}}]"#);
+    let refusal = normalise_messages(list(&messages), TEXT).unwrap_err();
+    assert!(refusal.contains("nested deeper than 128 levels"), "{refusal}");
+}
+
 #[test]
 fn tool_calls_are_typed_and_their_arguments_parsed() {
     let call = |arguments: &str| {

@@ -35,8 +35,10 @@ fn parse_arguments(arguments: Option<Tree>) -> Result<Tree, String> {
     let parsed = match arguments {
         Some(Tree::Text(text)) => match Tree::parse(&text) {
             Ok(tree) => Some(tree),
-            Err(crate::tree::TreeError::Syntax(_)) => None,
-            Err(too_large) => return Err(format!("tool call arguments cannot be rendered: {too_large}")),
+            Err(error) if error.is_unread() => {
+                return Err(format!("tool call arguments cannot be rendered: {error}"));
+            }
+            Err(_) => None,
         },
         other => other,
     };

@@ -55,7 +55,9 @@ fn summary(config: &ServeConfig) -> String {
     for pool in &config.router.pools {
         let model = pool.model.as_ref().map_or("(named by its workers)", ModelName::as_str);
         let policy = policies(pool);
-        let _ = writeln!(text, "pool {model}: policy {policy}, {}", workers(pool));
+        let found = pool.discovery.as_ref().map(|found| format!(", and whom {} names", found.kind));
+        let _ =
+            writeln!(text, "pool {model}: policy {policy}, {}{}", workers(pool), found.unwrap_or_default());
     }
     text
 }

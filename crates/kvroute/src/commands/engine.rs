@@ -35,7 +35,7 @@ pub(crate) struct EngineFlags {
         value_parser = parse_role
     )]
     role: SimRole,
-    /// Data-parallel ranks, each with its cache
+    /// Data-parallel ranks, a cache each
     #[arg(long, value_name = "RANKS", default_value_t = 1)]
     dp_ranks: u32,
     /// Blocks of the KV cache
@@ -56,6 +56,9 @@ pub(crate) struct EngineFlags {
     /// Slots of llamacpp
     #[arg(long, value_name = "SLOTS", default_value_t = 4)]
     slots: u32,
+    /// Tokens of an image; 0: sees none
+    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    image_tokens: u32,
     /// Port of prefill's KV; 0: any
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     transfer_port: u16,
@@ -112,6 +115,8 @@ impl EngineFlags {
             prefill_tps: self.prefill_tps,
             decode_tps: self.decode_tps,
             slots: self.slots,
+            image_tokens: self.image_tokens,
+            scale_out: self.image_tokens > 0,
             transfer_port: self.transfer_port,
             kv_events: self.kv_events,
             kv_replay: self.kv_replay,

@@ -3,6 +3,7 @@
 //! The router explains, this command only asks and sets the answer in type: so that it explains every router that it can
 //! reach, whatever its version, it reads of the answer what it knows and leaves the rest.
 
+mod access;
 mod advice;
 mod decision;
 mod router;
@@ -15,6 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use kvroute_openai::Endpoint;
 
+use self::access::Access;
 use self::advice::Question;
 use self::decision::Decision;
 use self::router::{AdminUrl, RouterClient};
@@ -32,6 +34,12 @@ pub(crate) struct ExplainFlags {
     /// Address of the router's admin plane
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090")]
     admin: AdminUrl,
+    /// File with a token of the admin plane, where it needs one
+    #[arg(long, value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
+    /// Authorities of an https admin plane [default: the system's]
+    #[arg(long, value_name = "FILE")]
+    admin_ca: Option<PathBuf>,
     /// Where the request would be sent [default: by its messages or prompt]
     #[arg(long, value_name = "PATH", value_parser = parse_endpoint)]
     endpoint: Option<Endpoint>,
@@ -55,7 +63,8 @@ fn parse_header(text: &str) -> Result<(String, String), String> {
 
 /// Asks, and prints the answer.
 pub(crate) async fn run(flags: ExplainFlags) -> Result<(), Failure> {
-    let router = RouterClient::new(flags.admin);
+    let access = Access::read(flags.admin_token_file.as_deref(), flags.admin_ca.as_deref())?;
+    let router = RouterClient::new(flags.admin, &access);
     let answer = match (&flags.id, &flags.request) {
         (Some(id), _) => router.decision(id).await?,
         (None, path) => {

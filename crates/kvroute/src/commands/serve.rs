@@ -1,5 +1,8 @@
 //! `kvroute serve`: the router, until a signal asks it to end.
 
+mod reloading;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use kvroute_server::Server;
@@ -9,12 +12,13 @@ use crate::config::{self, ServeFlags, Telemetry};
 use crate::export::{self, Export};
 use crate::failure::Failure;
 use crate::logging::Log;
-use crate::signals::StopSignals;
+use crate::signals::{HangUps, StopSignals};
+use reloading::Reloading;
 
 /// What the last spans get at least, however long the streams took to finish.
 const SHORTEST_FLUSH: Duration = Duration::from_secs(1);
 
-/// Serves until SIGTERM or Ctrl-C; a second signal does not wait for streams. `log` and `default_log` are filters.
+/// Serves until SIGTERM or Ctrl-C; a second signal does not wait for streams. SIGHUP and changed files are taken over meanwhile. `log` and `default_log` are filters.
 pub(crate) async fn run(flags: ServeFlags, log: Option<&str>, default_log: &str) -> Result<(), Failure> {
     let loaded = config::load(&flags, config::process_environment()?)?;
     let export = watch(&loaded.telemetry, log, default_log)?;
@@ -22,9 +26,14 @@ pub(crate) async fn run(flags: ServeFlags, log: Option<&str>, default_log: &str)
         tracing::warn!("{warning}");
     }
     let drain = loaded.config.drain;
-    let mut signals = StopSignals::listen()?;
+    let (mut signals, hang_ups) = (StopSignals::listen()?, HangUps::listen()?);
+    let files = loaded.config.security.files.clone();
     let server = Server::start(loaded.config).await?;
-    let signal = signals.next().await;
+    let reloading = Reloading::new(Arc::new(flags), hang_ups, &server, loaded.telemetry, files).await;
+    let signal = tokio::select! {
+        signal = signals.next() => signal,
+        () = reloading.run() => "the end of the watch over the configuration",
+    };
     tracing::info!(signal, ?drain, "stopping: no new requests, running streams may finish");
     let stopped_by = Instant::now() + drain;
     tokio::select! {

@@ -4,11 +4,11 @@
 //! with other programs, and with other versions of this one. So does a standard's variable that says what this program
 //! cannot do.
 
-use super::problem::{ConfigError, Problem};
+use super::hint;
+use super::problem::ConfigError;
 use super::raw::{Origin, RawConfig};
 use super::setting::Row;
 use super::settings::ROWS;
-use super::{hint, later};
 
 /// Variables with other first words (`KVROUTE_CACHE`) are no settings.
 const SECTIONS: [&str; 6] = [
@@ -35,8 +35,6 @@ pub(crate) fn apply(
             foreign.push((row, variable, text));
         } else if let Some(row) = ROWS.iter().find(|row| !row.is_worker() && row.env() == variable) {
             own.push((*row, variable, text));
-        } else if later::is_later_env(&variable) {
-            return Err(Problem::NotYet { path: variable }.into());
         } else if SECTIONS.iter().any(|section| variable.starts_with(section)) {
             warnings.push(unknown(&variable));
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::path::{join, without_indices};
 use super::problem::{ConfigError, Problem};
 use super::raw::{Origin, RawConfig, RawSection};
-use super::{hint, later, settings};
+use super::{hint, settings};
 
 struct Walk {
     origin: Origin,
@@ -79,8 +79,6 @@ impl Walk {
                 if let Err(problem) = into.set(row, value, self.origin.clone()) {
                     self.problems.push(problem);
                 }
-            } else if later::is_later(&key) {
-                self.problems.push(Problem::NotYet { path });
             } else if is_section(&key) {
                 self.nested(path, value, into);
             } else {

@@ -10,7 +10,7 @@ use super::raw::{Origin, RawConfig};
 use super::setting::{Flag, Row};
 use super::settings::ROWS;
 use super::value::described;
-use super::{hint, later, settings};
+use super::{hint, settings};
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]
@@ -52,9 +52,6 @@ fn assign(assignment: &str, raw: &mut RawConfig) -> Result<(), Problem> {
 }
 
 fn known_row(path: &str, key: &str) -> Result<&'static Row, Problem> {
-    if later::is_later(key) {
-        return Err(Problem::NotYet { path: path.to_owned() });
-    }
     match settings::row(key) {
         Some(row) if row.is_worker() => {
             Err(Problem::Rule(format!("--set {path}: workers are named by the file or by --worker")))

@@ -17,8 +17,6 @@ pub(crate) enum Problem {
     Syntax { path: PathBuf, source: Box<toml::de::Error> },
     #[error("unknown key \"{path}\": {hint}")]
     UnknownKey { path: String, hint: String },
-    #[error("{path}: not available in this version; remove the key")]
-    NotYet { path: String },
     #[error("{path} is of type {found}; {remedy}")]
     Shape { path: String, found: &'static str, remedy: String },
     #[error("{path} is {}; expected {expected} ({origin})", shown(value))]
@@ -44,7 +42,7 @@ pub(super) fn shown(value: &toml::Value) -> String {
 }
 
 /// Addresses without what stands before their hosts: user and password are nothing for a log.
-fn without_credentials(text: &str) -> String {
+pub(super) fn without_credentials(text: &str) -> String {
     let mut parts = text.split("://");
     let mut masked = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -127,8 +127,7 @@ impl RawSection {
     /// The value that was set, else the default; `None` if there is neither.
     pub(crate) fn find<T: SettingType>(&self, setting: &Setting<T>) -> Result<Option<T>, Problem> {
         let given = self.values.get(setting.row.key);
-        let default = || setting.row.default.and_then(parse_toml_value);
-        let Some(value) = given.map(|given| given.value.clone()).or_else(default) else { return Ok(None) };
+        let Some(value) = self.value_of(&setting.row) else { return Ok(None) };
         let refuse = |expected| Problem::Value {
             path: self.path_of(&setting.row),
             value: value.clone(),
@@ -136,6 +135,12 @@ impl RawSection {
             origin: given.map_or_else(|| "default".to_owned(), |given| given.origin.to_string()),
         };
         T::read(&value).map(Some).map_err(refuse)
+    }
+
+    /// The value that counts, as it was set or as its default says.
+    pub(crate) fn value_of(&self, row: &Row) -> Option<toml::Value> {
+        let given = self.values.get(row.key).map(|given| given.value.clone());
+        given.or_else(|| row.default.and_then(parse_toml_value))
     }
 
     /// The value of a key that must have one.

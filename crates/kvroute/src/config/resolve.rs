@@ -11,13 +11,13 @@ use kvroute_router::config::{
 };
 use kvroute_router::{PoolConfig, RouterConfig};
 use kvroute_select::{CostWeights, PolicyOptions, policy};
-use kvroute_server::{ApiKeys, ServeConfig};
+use kvroute_server::ServeConfig;
 
 use super::problem::Problem;
 use super::raw::{RawConfig, RawPool, RawSection};
 use super::setting::Setting;
-use super::settings as key;
 use super::value::{FilePath, SessionMode, Timeout, Weight};
+use super::{discovery, faults, security, settings as key};
 
 /// The policy that takes only requests whose caller names the worker.
 const DIRECT: &str = "direct";
@@ -29,7 +29,7 @@ pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
         listen: root.get(&key::SERVER_LISTEN)?,
         admin_listen: root.get(&key::SERVER_ADMIN_LISTEN)?,
         trusted: root.get(&key::SERVER_TRUSTED)?.0,
-        api_keys: api_keys(root)?,
+        api_keys: security::api_keys(root)?,
         max_body: root.get(&key::SERVER_MAX_BODY)?.0,
         drain: root.get(&key::SERVER_DRAIN)?,
         metrics: metrics(root)?,
@@ -39,7 +39,9 @@ pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
             trace_sample: root.get(&key::TRACING_SAMPLE)?.0,
             cluster: cluster(root)?,
         },
+        security: security::resolve(raw)?,
     };
+    check_admin(&config)?;
     if config.listen == config.admin_listen && config.listen.port() != 0 {
         return Err(Problem::Rule(format!(
             "server.listen and server.admin_listen are both {}; give one of them another port",
@@ -51,15 +53,9 @@ pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
     Ok(config)
 }
 
-/// The file is read at the start: a key that is added later is known after a restart.
-fn api_keys(root: &RawSection) -> Result<Option<ApiKeys>, Problem> {
-    let Some(FilePath(file)) = root.find(&key::SERVER_API_KEYS_FILE)? else { return Ok(None) };
-    let path = root.path_of(&key::SERVER_API_KEYS_FILE.row);
-    let text = std::fs::read_to_string(&file)
-        .map_err(|error| Problem::Rule(format!("{path} is {file:?}, which cannot be read: {error}")))?;
-    let keys = ApiKeys::parse(&text);
-    keys.map(Some)
-        .map_err(|error| Problem::Rule(format!("{path} is {file:?}, which cannot be used: {error}")))
+/// Said here as well as at the start, so that `kvroute check` finds it.
+fn check_admin(config: &ServeConfig) -> Result<(), Problem> {
+    config.check_admin().map_err(|error| Problem::Rule(error.to_string()))
 }
 
 /// Building the families once is what proves that names and labels are usable.
@@ -95,11 +91,16 @@ fn pool(raw: &RawPool) -> Result<PoolConfig, Problem> {
         migrations: section.get(&key::POOL_MIGRATIONS)?.0,
         engine_load: section.get(&key::POOL_ENGINE_LOAD)?.0,
         timeouts: timeouts(section)?,
+        breaker: faults::breaker(section)?,
+        health: faults::health(section)?,
+        retries: faults::retries(section)?,
+        tls: security::workers(section)?,
         workers: raw.workers.iter().map(worker).collect::<Result<_, _>>()?,
+        discovery: discovery::resolve(section)?,
     };
-    if config.workers.is_empty() {
+    if config.workers.is_empty() && config.discovery.is_none() {
         return Err(Problem::Rule(format!(
-            "{} has no worker; add [[pool.worker]] with its url, or give --worker URL",
+            "{} has no worker; add [[pool.worker]] with its url or [pool.discovery], or give --worker URL",
             section.path()
         )));
     }

@@ -13,9 +13,10 @@ use kvroute_select::QueueOrder;
 
 use super::setting::{Row, Setting};
 use super::value::{
-    Auto, ByteSize, FilePath, IndexBytes, Interval, LocalPrefill, LogFormat, MetricPrefix, Migrations, Name,
-    NatsServers, Networks, OtlpEndpoint, PolicyName, PolicyNames, QueueLimit, RecordedCandidates,
-    ReplayEndpoint, SessionMode, Share, Timeout, Weight, WorkerUrl,
+    Auto, ByteSize, Count, DnsNameText, FilePath, FoundBy, IndexBytes, Interval, LocalPrefill, LogFormat,
+    MetricPrefix, Migrations, Most, MostOrAny, Name, NatsServers, Networks, OtlpEndpoint, PolicyName,
+    PolicyNames, Port, QueueLimit, RateOrAny, RecordedCandidates, ReplayEndpoint, Retries, Scheme,
+    SessionMode, Share, Timeout, Weight, WorkerUrl,
 };
 
 macro_rules! settings {
@@ -43,12 +44,45 @@ settings! {
     /// as IPv4.
     SERVER_TRUSTED: Networks = "server.trusted".default("[]");
     /// File with the keys of those who may ask, a line each: `sha256:` and the SHA-256 of the key in hexadecimal digits, then
-    /// `tenant=NAME` (whose caches are shared with no other tenant) and `trusted` (see `trusted`). Absent: open to all.
+    /// `tenant=NAME` (whose caches are shared with no other tenant), `rate=10/s` or `rate=600/m,burst=50` (more get 429) and
+    /// `trusted` (see `trusted`). Absent: open to all.
     SERVER_API_KEYS_FILE: FilePath = "server.api_keys_file";
     /// Largest request body; a larger one gets 413.
     SERVER_MAX_BODY: ByteSize = "server.max_body".default("\"32MiB\"");
     /// How long running streams may finish after SIGTERM or Ctrl-C.
     SERVER_DRAIN: Duration = "server.drain".default("\"30s\"");
+    /// File with the tokens of those who may use the admin plane, a line each. Needed where `admin_listen` is no loopback
+    /// address. Absent: programs of this machine may, web pages in its browsers may not.
+    SERVER_ADMIN_TOKEN_FILE: FilePath = "server.admin_token_file";
+    /// Certificate of the data plane, with those that it was issued by behind it; PEM. With it the data plane speaks TLS.
+    SERVER_TLS_CERT: FilePath = "server.tls.cert";
+    /// Private key of that certificate; PEM, not encrypted.
+    SERVER_TLS_KEY: FilePath = "server.tls.key";
+    /// Authorities of clients; PEM. With it every client has to show a certificate of one of them.
+    SERVER_TLS_CLIENT_CA: FilePath = "server.tls.client_ca";
+    /// Certificate of the admin plane. With it the admin plane speaks TLS.
+    SERVER_ADMIN_TLS_CERT: FilePath = "server.admin_tls.cert";
+    /// Private key of that certificate.
+    SERVER_ADMIN_TLS_KEY: FilePath = "server.admin_tls.key";
+    /// Authorities of those who use the admin plane; their certificates come beside the token, not in its place.
+    SERVER_ADMIN_TLS_CLIENT_CA: FilePath = "server.admin_tls.client_ca";
+    /// Connections that each plane serves at once; one more is told 503 and closed.
+    SERVER_LIMITS_CONNECTIONS: Most = "server.limits.connections".default("10000");
+    /// Requests that one connection of HTTP/2 may carry at once.
+    SERVER_LIMITS_STREAMS: Most = "server.limits.streams".default("1000");
+    /// Requests of the data plane that are served at once; one more gets 503.
+    SERVER_LIMITS_REQUESTS: MostOrAny = "server.limits.requests".default("\"off\"");
+    /// How often requests may come to the data plane, all clients together; one more gets 429. A key has its own `rate=`.
+    SERVER_LIMITS_RATE: RateOrAny = "server.limits.rate".default("\"off\"");
+    /// Time for a request's head, and for what comes before the first one, such as the handshake of TLS.
+    SERVER_LIMITS_HEAD: Timeout = "server.limits.head".default("\"30s\"");
+    /// Time for a request's body; a slower one gets 408.
+    SERVER_LIMITS_BODY: Timeout = "server.limits.body".default("\"120s\"");
+    /// How long a connection may stay open without a request. Above that of a load balancer in front, whose next request
+    /// would meet a closed connection otherwise.
+    SERVER_LIMITS_KEEP_ALIVE: Timeout = "server.limits.keep_alive".default("\"90s\"");
+    /// How long a client may read nothing of what is there for it. Then its connection is closed, over HTTP/2 its stream.
+    SERVER_LIMITS_STALL: Timeout = "server.limits.stall".default("\"120s\"");
 
     /// Model that the pool serves and counts under. Absent: the one its workers name.
     POOL_MODEL: Name = "pool.model".flag("model", "NAME");
@@ -113,6 +147,39 @@ settings! {
     POOL_TIMEOUTS_IDLE: Timeout = "pool.timeouts.idle".default("\"120s\"");
     /// Limit of a whole response.
     POOL_TIMEOUTS_TOTAL: Timeout = "pool.timeouts.total".default("\"3600s\"");
+    /// Authorities of the workers with an `https` address; PEM. Absent: those of the system.
+    POOL_TLS_CA: FilePath = "pool.tls.ca";
+    /// Certificate that is shown to workers that ask for one; PEM.
+    POOL_TLS_CERT: FilePath = "pool.tls.cert";
+    /// Private key of that certificate; PEM, not encrypted.
+    POOL_TLS_KEY: FilePath = "pool.tls.key";
+    /// Whether workers that fail their requests are left alone for a while (see docs/faults.md).
+    POOL_BREAKER_ENABLED: bool = "pool.breaker.enabled".default("true");
+    /// Failures in a row after which a worker is left alone.
+    POOL_BREAKER_FAILURES: Count = "pool.breaker.failures".default("5");
+    /// Share of failures within the window after which a worker is left alone, of at least ten attempts.
+    POOL_BREAKER_SHARE: Share = "pool.breaker.share".default("0.5");
+    /// How far back that share looks.
+    POOL_BREAKER_WINDOW: Timeout = "pool.breaker.window".default("\"10s\"");
+    /// How long a worker is left alone the first time, up to a quarter less by chance; twice as long each further time until
+    /// it has answered a request.
+    POOL_BREAKER_COOLDOWN: Timeout = "pool.breaker.cooldown".default("\"5s\"");
+    /// The longest time that a worker is left alone.
+    POOL_BREAKER_LONGEST: Timeout = "pool.breaker.longest".default("\"60s\"");
+    /// Time between two questions to a worker whether it is well.
+    POOL_HEALTH_INTERVAL: Timeout = "pool.health.interval".default("\"2s\"");
+    /// How long the answer to such a question may take.
+    POOL_HEALTH_TIMEOUT: Timeout = "pool.health.timeout".default("\"5s\"");
+    /// Questions in a row without a proper answer after which a worker gets no more requests.
+    POOL_HEALTH_FAILURES: Count = "pool.health.failures".default("3");
+    /// Answers in a row after which it gets requests again.
+    POOL_HEALTH_SUCCESSES: Count = "pool.health.successes".default("1");
+    /// How often one request is sent to another worker at most because one failed; 0: never.
+    POOL_RETRIES_LIMIT: Retries = "pool.retries.limit".default("2");
+    /// Share of the requests of the last ten seconds that may be sent again.
+    POOL_RETRIES_SHARE: Share = "pool.retries.share".default("0.2");
+    /// Retries a second that are allowed beside that share, however few requests there are.
+    POOL_RETRIES_FLOOR: Weight = "pool.retries.floor".default("3.0");
     /// Weight of prompt blocks still to compute against blocks being decoded.
     POOL_KV_PREFILL_SCALE: Weight = "pool.kv.prefill_scale".default("1.0");
     /// Credit of a cached block in the accelerator's memory.
@@ -149,6 +216,25 @@ settings! {
     /// Workers that are kept of each decision: the picked one, the one with the longest cached prefix, then the
     /// cheapest.
     POOL_DECISIONS_CANDIDATES: RecordedCandidates = "pool.decisions.candidates".default("8");
+
+    /// Where workers are found beside those that are configured: `"file"` in a file that something else writes, `"dns"` by the
+    /// domain name system. Absent: nowhere.
+    POOL_DISCOVERY_KIND: FoundBy = "pool.discovery.kind";
+    /// With `"file"`: the file, looked at every second. A worker a line, its address first and then perhaps `role=…`,
+    /// `kv_events=…`, `kv_replay=…` and `dp_ranks=…`; or a JSON list of addresses and of objects with those keys and `url`.
+    POOL_DISCOVERY_PATH: FilePath = "pool.discovery.path";
+    /// With `"dns"`: the name. Without a port, a service whose SRV records tell hosts and ports; with one, a host whose
+    /// addresses are the workers.
+    POOL_DISCOVERY_NAME: DnsNameText = "pool.discovery.name";
+    /// With `"dns"`: the port of the workers, where the name is that of a host.
+    POOL_DISCOVERY_PORT: Port = "pool.discovery.port";
+    /// With `"dns"`: how the workers are asked.
+    POOL_DISCOVERY_SCHEME: Scheme = "pool.discovery.scheme".default("\"http\"");
+    /// With `"dns"`: the name server that is asked. Absent: those of the system.
+    POOL_DISCOVERY_SERVER: SocketAddr = "pool.discovery.server";
+    /// With `"dns"`: longest time between two questions. An answer that holds for a shorter time is asked for again when it
+    /// ends, but not within a second.
+    POOL_DISCOVERY_REFRESH: Timeout = "pool.discovery.refresh".default("\"30s\"");
 
     /// Base address of an engine, such as `http://10.0.0.1:8000`; without `/v1`. Required.
     WORKER_URL: WorkerUrl = "pool.worker.url";

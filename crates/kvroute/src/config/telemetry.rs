@@ -15,6 +15,20 @@ pub(crate) struct Telemetry {
     pub(crate) otlp: Option<String>,
 }
 
+// === impl Telemetry ===
+
+impl Telemetry {
+    /// Keys of the settings that are others here. All of them count from the start of the program to its end.
+    pub(crate) fn differences(&self, before: &Self) -> Vec<&'static str> {
+        let parts = [
+            ("log.access", self.access != before.access),
+            ("log.format", self.format != before.format),
+            ("tracing.otlp", self.otlp != before.otlp),
+        ];
+        parts.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+}
+
 /// Resolves what is set of it.
 pub(super) fn resolve(raw: &RawConfig) -> Result<Telemetry, Problem> {
     Ok(Telemetry {

@@ -16,8 +16,10 @@ use tempfile::NamedTempFile;
 use super::settings::ROWS;
 use super::*;
 
+mod discovery;
 mod history;
 mod pool;
+mod security;
 mod telemetry;
 
 const WORKER: &str = "[[pool]]\n[[pool.worker]]\nurl = \"http://10.0.0.1:8000\"\n";
@@ -269,23 +271,6 @@ fn all_problems_of_a_file_are_named_at_once() {
 }
 
 #[test]
-fn keys_of_later_versions_are_refused_as_such() {
-    for (key, text) in [
-        ("server.tls", "[server]\ntls = { cert = \"c\" }\n"),
-        ("pool[0].discovery", "[[pool]]\n[pool.discovery]\nkind = \"dns\"\n"),
-    ] {
-        assert_eq!(problems(text), format!("{key}: not available in this version; remove the key"));
-    }
-    let error = load_all(WORKER, &[("KVROUTE_POOL_DISCOVERY_KIND", "dns")], &[]).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "KVROUTE_POOL_DISCOVERY_KIND: not available in this version; remove the key"
-    );
-    let error = load_all(WORKER, &[], &["--set", "server.tls=1"]).unwrap_err();
-    assert_eq!(error.to_string(), "server.tls: not available in this version; remove the key");
-}
-
-#[test]
 fn a_wrong_value_is_named_with_its_key_its_source_and_what_is_right() {
     assert_eq!(
         problems("[server]\nlisten = 8080\n"),
@@ -336,7 +321,7 @@ fn rules_over_several_keys_name_them_and_the_remedy() {
     );
     assert_eq!(
         problems("[[pool]]\nmodel = \"m\"\n"),
-        "pool[0] has no worker; add [[pool.worker]] with its url, or give --worker URL"
+        "pool[0] has no worker; add [[pool.worker]] with its url or [pool.discovery], or give --worker URL"
     );
     assert!(
         problems("[[pool]]\n[[pool.worker]]\n")
@@ -426,7 +411,6 @@ fn the_table_is_sound() {
             let value = raw::parse_toml_value(default).unwrap_or_else(|| panic!("{}: {default}", row.key));
             assert_eq!((row.check)(&value), Ok(()), "{}", row.key);
         }
-        assert!(!later::is_later(row.key), "{} is available and not", row.key);
         assert!(row.doc.trim().ends_with('.'), "{}: {:?}", row.key, row.doc);
         assert_eq!(ROWS.iter().filter(|other| other.env() == row.env()).count(), 1, "{}", row.env());
     }

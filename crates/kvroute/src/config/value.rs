@@ -1,7 +1,10 @@
 //! Types of settings: how a value is read from TOML, and from a text of the environment or the command line.
 
 mod disaggregation;
+mod discovery;
 mod engine;
+mod faults;
+mod limits;
 mod nats;
 mod network;
 mod number;
@@ -14,7 +17,10 @@ mod worker_url;
 use std::collections::BTreeMap;
 
 pub(crate) use disaggregation::{LocalPrefill, Migrations};
+pub(crate) use discovery::{DnsNameText, FoundBy, Port, Scheme};
 pub(crate) use engine::ReplayEndpoint;
+pub(crate) use faults::{Count, Retries};
+pub(crate) use limits::{Most, MostOrAny, RateOrAny};
 pub(crate) use nats::NatsServers;
 pub(crate) use network::Networks;
 pub(crate) use number::{Auto, ByteSize, IndexBytes, Interval, Share, Timeout, Weight, parse_duration};

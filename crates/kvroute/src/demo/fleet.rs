@@ -9,7 +9,7 @@ use kvroute_core::ModelName;
 use kvroute_metrics::MetricsOptions;
 use kvroute_router::config::{ClusterConfig, HistoryConfig, TokenizerSource, WorkerConfig};
 use kvroute_router::{PoolConfig, RouterConfig};
-use kvroute_server::{ServeConfig, Server};
+use kvroute_server::{Security, ServeConfig, Server};
 use kvroute_sim::{PromptEncoder, SimConfig, SimEngine};
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -184,5 +184,6 @@ fn router_config(
             trace_sample: 1.0,
             cluster: ClusterConfig::default(),
         },
+        security: Security::default(),
     }
 }

@@ -45,6 +45,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("eligibility", "pinned", "were cached on a worker that the caller did not name"),
     ("eligibility", "affinity", "were cached on a worker that the session does not belong to"),
     ("eligibility", "unhealthy", "were cached on a worker that did not answer"),
+    ("eligibility", "draining", "were cached on a worker that takes no new requests"),
     ("eligibility", "adapter", "were cached on a worker that does not serve the adapter"),
     ("eligibility", "filtered", "were cached on a worker of another kind of engine"),
     ("eligibility", "already_tried", "were cached on a worker where the request had failed before"),

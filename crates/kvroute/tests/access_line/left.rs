@@ -6,11 +6,10 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
-use kvroute_core::Tokens;
-use kvroute_router::config::{BusyThreshold, QueueConfig, WorkerConfig};
+use kvroute_router::config::{QueueConfig, WorkerConfig};
 use kvroute_server::ServeConfig;
 use kvroute_sim::{Faults, SimConfig};
-use kvroute_testkit::Client;
+use kvroute_testkit::{Client, Fault, kept_address};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -53,17 +52,13 @@ async fn while_its_body_was_read() {
 
 #[tokio::test]
 async fn while_it_stood_in_line() {
-    let slow = SimConfig { prefill_tps: 1500, ..SimConfig::default() };
-    let busy_at_once = |config: &mut ServeConfig| {
-        let threshold = BusyThreshold::Tokens(Tokens::ZERO);
-        config.router.pools[0].queue = QueueConfig { threshold, ..QueueConfig::default() };
-    };
-    let watched = Watched::start_with("line", vec![slow], busy_at_once).await;
-    let question = streamed(&"a question of some length ".repeat(300));
+    let (watched, proxy) = Watched::start_held("line", QueueConfig::default()).await;
+    let question = streamed("hello");
     let impatient = async {
         until(&watched, "requests_started_total 1\n").await;
         let in_line = "pending_requests{model=\"sim\",worker_type=\"decode\"} 1\n";
         leaves(&watched, "impatient", &question, until(&watched, in_line)).await;
+        proxy.set(Fault::None);
     };
     let (served, ()) = tokio::join!(watched.ask("served", CHAT, &question), impatient);
     assert_eq!(served.status, 200);
@@ -77,7 +72,7 @@ async fn while_it_stood_in_line() {
 
 #[tokio::test]
 async fn while_no_worker_was_there() {
-    let down = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let down = kept_address();
     let nobody = |config: &mut ServeConfig| {
         config.router.pools[0].workers = vec![WorkerConfig::at(format!("http://{down}"))];
     };

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use kvroute_core::Tokens;
-use kvroute_router::config::{BusyThreshold, QueueConfig};
+use kvroute_router::config::{QueueConfig, WorkerConfig};
 use kvroute_server::ServeConfig;
 use kvroute_sim::SimConfig;
-use kvroute_testkit::Fleet;
-use serde_json::{Value, json};
+use kvroute_testkit::{Fault, Fleet, LogEntry, kept_address};
+use serde_json::json;
 
 use super::watched::{CHAT, OF_AN_ATTEMPT, Watched, assert_says, chat, seconds, streamed};
 
@@ -72,18 +71,6 @@ async fn a_clients_own_words_are_bounded() {
     watched.stop().await;
 }
 
-fn busy_at_once(queue: QueueConfig) -> impl FnOnce(&mut ServeConfig) {
-    move |config| {
-        config.router.pools[0].queue =
-            QueueConfig { threshold: BusyThreshold::Tokens(Tokens::ZERO), ..queue };
-    }
-}
-
-/// About 1,500 tokens, which is a second of work.
-fn question(number: usize) -> Value {
-    streamed(&format!("{number} is the number of this question ").repeat(150))
-}
-
 /// Waits until so many requests stand in line.
 async fn until_pending(fleet: &Fleet, waiting: u64) {
     let pending = "dynamo_frontend_router_queue_pending_requests{model=\"sim\",worker_type=\"decode\"}";
@@ -91,56 +78,81 @@ async fn until_pending(fleet: &Fleet, waiting: u64) {
     fleet.client.until(&fleet.admin("/metrics"), |answer| answer.text().contains(&line)).await;
 }
 
-#[tokio::test]
-async fn those_who_find_the_queue_full_or_wait_too_long_have_their_lines() {
-    let slow = SimConfig { prefill_tps: 1500, ..SimConfig::default() };
-    let queue = QueueConfig { limit: 1, timeout: Duration::from_millis(300), ..QueueConfig::default() };
-    let watched = Watched::start_with("queue", vec![slow], busy_at_once(queue)).await;
-    let in_line = async {
-        let started = "requests_started_total 1\n";
-        let metrics = watched.fleet.admin("/metrics");
-        watched.fleet.client.until(&metrics, |answer| answer.text().contains(started)).await;
-        let one_more = async {
-            until_pending(&watched.fleet, 1).await;
-            watched.ask("full", CHAT, &question(2)).await
-        };
-        let second = question(1);
-        tokio::join!(watched.ask("late", CHAT, &second), one_more)
-    };
-    let first = question(0);
-    let (served, (late, full)) = tokio::join!(watched.ask("served", CHAT, &first), in_line);
-    assert_eq!([served.status, late.status, full.status].map(|status| status.as_u16()), [200, 503, 429]);
+/// Waits until so many requests were given to workers.
+async fn until_started(fleet: &Fleet, started: u64) {
+    let line = format!("requests_started_total {started}\n");
+    fleet.client.until(&fleet.admin("/metrics"), |answer| answer.text().contains(&line)).await;
+}
 
+const REJECTED: [(&str, &str); 4] =
+    [("outcome", "rejected"), ("model", "sim"), ("stream", "true"), ("attempts", "0")];
+
+#[tokio::test]
+async fn those_who_find_the_queue_full_have_their_line() {
+    let queue = QueueConfig { limit: 1, ..QueueConfig::default() };
+    let (watched, proxy) = Watched::start_held("full", queue).await;
+    let refused = async {
+        until_started(&watched.fleet, 1).await;
+        let full = async {
+            until_pending(&watched.fleet, 1).await;
+            let full = watched.ask("full", CHAT, &streamed("no room")).await;
+            proxy.set(Fault::None);
+            full
+        };
+        let waiting = streamed("patience");
+        tokio::join!(watched.ask("waited", CHAT, &waiting), full)
+    };
+    let first = streamed("first");
+    let (served, (waited, full)) = tokio::join!(watched.ask("served", CHAT, &first), refused);
+    assert_eq!([served.status, waited.status, full.status].map(|status| status.as_u16()), [200, 200, 429]);
     let line = watched.line("full").await;
-    let rejected = [("outcome", "rejected"), ("model", "sim"), ("stream", "true"), ("attempts", "0")];
     let refused = [("status", "429"), ("error", "queue_full")];
-    assert_says(&line, &[&rejected[..], &refused].concat(), &absent(&["queue_seconds"]));
-    let line = watched.line("late").await;
-    assert_says(
-        &line,
-        &[&rejected[..], &[("status", "503"), ("error", "queue_timeout")]].concat(),
-        &absent(&[]),
-    );
-    assert!((0.3..=seconds(&line, "seconds")).contains(&seconds(&line, "queue_seconds")), "{line:?}");
+    assert_says(&line, &[&REJECTED[..], &refused].concat(), &absent(&["queue_seconds"]));
     assert_says(&watched.line("served").await, &[("outcome", "completed")], &["queue_seconds"]);
     watched.agrees().await;
     watched.stop().await;
 }
 
 #[tokio::test]
+async fn those_who_wait_too_long_have_their_line() {
+    let queue = QueueConfig { timeout: Duration::from_millis(200), ..QueueConfig::default() };
+    let (watched, proxy) = Watched::start_held("late", queue).await;
+    let late = async {
+        until_started(&watched.fleet, 1).await;
+        let late = watched.ask("late", CHAT, &streamed("patience")).await;
+        proxy.set(Fault::None);
+        late
+    };
+    let first = streamed("first");
+    let (served, late) = tokio::join!(watched.ask("served", CHAT, &first), late);
+    assert_eq!([served.status, late.status].map(|status| status.as_u16()), [200, 503]);
+    let line = watched.line("late").await;
+    let timed_out = [("status", "503"), ("error", "queue_timeout")];
+    assert_says(&line, &[&REJECTED[..], &timed_out].concat(), &absent(&[]));
+    assert_waited(&line, "seconds");
+    watched.agrees().await;
+    watched.stop().await;
+}
+
+/// It stood in line for a part of the time that another field tells.
+fn assert_waited(line: &LogEntry, whole: &str) {
+    assert!((0.0..=seconds(line, whole)).contains(&seconds(line, "queue_seconds")), "{line:?}");
+}
+
+#[tokio::test]
 async fn those_who_waited_and_were_served_tell_how_long() {
-    let slow = SimConfig { prefill_tps: 3000, ..SimConfig::default() };
-    let watched = Watched::start_with("waited", vec![slow], busy_at_once(QueueConfig::default())).await;
-    let (first, second) = (question(0), question(1));
-    tokio::join!(watched.ask("one", CHAT, &first), watched.ask("two", CHAT, &second));
+    let (watched, proxy) = Watched::start_held("waited", QueueConfig::default()).await;
+    let (first, second) = (streamed("one"), streamed("two"));
+    let release = async {
+        until_pending(&watched.fleet, 1).await;
+        proxy.set(Fault::None);
+    };
+    tokio::join!(watched.ask("one", CHAT, &first), watched.ask("two", CHAT, &second), release);
     let lines = [watched.line("one").await, watched.line("two").await];
     let waited: Vec<_> = lines.iter().filter(|line| line.fields.contains_key("queue_seconds")).collect();
     let [waited] = waited.as_slice() else { panic!("{lines:#?}") };
     assert_says(waited, &[("outcome", "completed"), ("attempts", "1")], &[]);
-    assert!(
-        (0.0..=seconds(waited, "ttft_seconds")).contains(&seconds(waited, "queue_seconds")),
-        "{waited:?}"
-    );
+    assert_waited(waited, "ttft_seconds");
     assert_eq!(watched.fleet.at_rest().await.count("kvroute_queue_wait_seconds_count", &[]), 1);
     watched.agrees().await;
     watched.stop().await;
@@ -148,17 +160,16 @@ async fn those_who_waited_and_were_served_tell_how_long() {
 
 #[tokio::test]
 async fn a_request_for_a_worker_that_never_comes_has_waited() {
-    let down = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let down = kept_address();
     let nobody = |config: &mut ServeConfig| {
-        config.router.pools[0].workers =
-            vec![kvroute_router::config::WorkerConfig::at(format!("http://{down}"))];
+        config.router.pools[0].workers = vec![WorkerConfig::at(format!("http://{down}"))];
         config.router.pools[0].queue.timeout = Duration::from_millis(200);
     };
     let watched = Watched::start_with("nobody", Vec::new(), nobody).await;
     let (_, line) = watched.told("one", CHAT, &chat("hello")).await;
     let expected = [("status", "503"), ("error", "not_ready"), ("model", "sim"), ("outcome", "rejected")];
     assert_says(&line, &expected, &absent(&[]));
-    assert!(seconds(&line, "queue_seconds") >= 0.2, "{line:?}");
+    assert_waited(&line, "seconds");
     watched.agrees().await;
     watched.stop().await;
 }

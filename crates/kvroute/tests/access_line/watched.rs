@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use kvroute_core::Tokens;
+use kvroute_router::config::{BusyThreshold, QueueConfig};
 use kvroute_server::ServeConfig;
 use kvroute_sim::SimConfig;
-use kvroute_testkit::{Answer, CapturedLog, Exposition, Fleet, LogEntry, server_config};
+use kvroute_testkit::{Answer, CapturedLog, Exposition, Fault, FaultyProxy, Fleet, LogEntry, server_config};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -57,6 +59,20 @@ impl Watched {
             config
         };
         Self { fleet: Fleet::start_with(engines, configured).await, log, test }
+    }
+
+    /// One engine whose answers come when the test lets them, and which is busy with a single prompt until then.
+    pub(crate) async fn start_held(test: &'static str, queue: QueueConfig) -> (Self, FaultyProxy) {
+        let log = CapturedLog::start();
+        let busy_at_once = |urls: &[String]| {
+            let mut config = server_config(urls, "kv");
+            let threshold = BusyThreshold::Tokens(Tokens::ZERO);
+            config.router.pools[0].queue = QueueConfig { threshold, ..queue };
+            config
+        };
+        let engine = vec![SimConfig::default()];
+        let (fleet, mut proxies) = Fleet::start_behind(engine, Fault::Hold, busy_at_once).await;
+        (Self { fleet, log, test }, proxies.remove(0))
     }
 
     /// The id of one of the test's requests.

@@ -1,11 +1,10 @@
 //! What the lines look like on standard error of the real binary.
 
-use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
 use kvroute_sim::SimConfig;
-use kvroute_testkit::{Client, RunningProcess, engine};
+use kvroute_testkit::{Client, RunningProcess, engine, kept_address};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
@@ -20,7 +19,7 @@ const EVIL: &str =
 async fn log_of(words: &[&str]) -> String {
     let engine = engine(SimConfig::default()).await;
     // Not every log announces the address, so it is chosen here.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = kept_address().to_string();
     let binary = env!("CARGO_BIN_EXE_kvroute");
     let common = ["-u", "RUST_LOG", binary, "serve", "--admin-listen", "127.0.0.1:0", "--listen", &address];
     let mut router =

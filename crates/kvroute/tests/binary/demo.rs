@@ -28,7 +28,7 @@ const REASONS: [(&str, &[&str]); 5] = [
         "residency",
         &["worker_gone", "cleared", "index_budget", "forgotten", "evicted", "source_blind", "unknown"],
     ),
-    ("eligibility", &["pinned", "affinity", "unhealthy", "adapter", "filtered", "already_tried"]),
+    ("eligibility", &["pinned", "affinity", "draining", "unhealthy", "adapter", "filtered", "already_tried"]),
     (
         "placement",
         &["policy", "sampling", "tie", "load", "request_count", "recent", "tier_weight", "expected", "trust"],

@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::net::TcpListener;
 use std::thread::sleep;
 use std::time::Duration;
 
+use kvroute_testkit::kept_address;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
@@ -123,7 +123,7 @@ fn what_the_router_refuses_is_passed_on() {
 
 #[test]
 fn without_a_router_the_address_and_the_remedy_are_named() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = kept_address();
     let (code, message) = failure(&["explain", "--admin", &format!("http://{free}"), "--id", "d-1"]);
     assert_eq!(code, 1, "{message}");
     for named in [free.to_string().as_str(), "refused", "kvroute serve", "--admin"] {

@@ -48,7 +48,7 @@ fn wrong_usage_ends_with_2_and_names_what_is_wrong() {
         (vec!["explain"], "REQUEST.json"),
         (vec!["explain", "-", "--id", "d-1"], "--id"),
         (vec!["explain", "-", "--admin", "router:9090"], "http://127.0.0.1:9090"),
-        (vec!["explain", "-", "--endpoint", "/v1/embeddings"], "/v1/chat/completions"),
+        (vec!["explain", "-", "--endpoint", "/v1/images"], "/v1/chat/completions"),
         (vec!["explain", "-", "--header", "x-session-id"], "NAME=VALUE"),
         (vec!["explain", "/absent.json"], "cannot read request /absent.json"),
         (vec!["explain", "-"], "the request is not JSON"),

@@ -54,7 +54,7 @@ impl Junk {
         let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let length = body.len();
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: router\r\nconnection: close\r\ncontent-type: application/json\r\n\
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
              content-length: {length}\r\n{headers}\r\n{body}"
         );
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -181,6 +181,7 @@ async fn nothing_that_clients_send_becomes_a_series() {
                 (_, "policy") => ["kv", "sticky", "random"].contains(value),
                 (_, "worker_id") => workers.contains(*value),
                 (_, "dp_rank") => *value == "0",
+                (_, "pool") => *value == "0",
                 (_, "version") => *value == env!("CARGO_PKG_VERSION"),
                 (_, "reason") => !value.contains(|character: char| character.is_ascii_digit()),
                 _ => false,

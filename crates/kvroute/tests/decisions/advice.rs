@@ -77,7 +77,7 @@ async fn what_cannot_be_served_cannot_be_advised_and_says_the_same() {
     let fleet = start(1, "kv").await;
     for (question, status, named) in [
         (
-            json!({"endpoint": "/v1/embeddings", "body": {}}),
+            json!({"endpoint": "/v1/images", "body": {}}),
             400,
             "name one of: /v1/chat/completions, /v1/completions",
         ),

@@ -26,7 +26,7 @@ async fn until_idle(split: &Split, engines: &[SimEngine]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_leaves_while_its_prompt_is_computed_leaves_nothing_behind() {
     for flavour in FLAVOURS {
-        let slow = |engine: &mut kvroute_sim::SimConfig| engine.prefill_tps = 100;
+        let slow = |engine: &mut kvroute_sim::SimConfig| engine.prefill_tps = 1;
         let split = Split::start_with(flavour, slow, |_| {}).await;
         let waiting = client(&split, completion(1, &json!({"stream": true})));
         let started = "dynamo_component_router_requests_started_total";

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kvroute_core::Tokens;
 use kvroute_router::config::{BusyThreshold, WorkerConfig};
 use kvroute_server::ServeConfig;
-use kvroute_testkit::{Client, Exposition, Fleet, server_config};
+use kvroute_testkit::{Client, Exposition, Fleet, kept_address, server_config};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
@@ -166,7 +166,7 @@ async fn deaf(address: SocketAddr) -> (tokio::net::TcpListener, Vec<TcpStream>) 
 
 #[tokio::test]
 async fn a_client_that_leaves_before_anything_is_known_is_counted_all_the_same() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = kept_address();
     let fleet = fleet(&[format!("http://{nobody}")], 0, |_| {}).await;
     let waiting = client(&fleet, false, 0);
     until_counted(&fleet, PENDING, &[("model", "unknown")], 1.0).await;

@@ -49,7 +49,8 @@ pub(crate) async fn befall_the_breaker(breaker: SimEngine, progress: &Progress) 
     let none = Faults::default;
     for (permille, faults) in [
         (50, Faults { break_after_chunks: Some(2), ..none() }),
-        (120, Faults { refuse_status: Some(500), ..none() }),
+        (110, Faults { refuse_status: Some(500), ..none() }),
+        (125, Faults { refuse_status: Some(507), ..none() }),
         (150, Faults { refuse_status: Some(429), ..none() }),
         (180, none()),
         (300, Faults { garbage_after_chunks: Some(1), ..none() }),

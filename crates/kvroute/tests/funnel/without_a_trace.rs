@@ -9,7 +9,7 @@ use kvroute_sim::SimConfig;
 use kvroute_testkit::Fleet;
 use serde_json::{Value, json};
 
-use super::stage::{Ask, COMPLETIONS, Stage, fleet, ids};
+use super::stage::{Ask, BLOCK, COMPLETIONS, Stage, fleet, ids};
 
 /// What time alone changes, and the work of tokenizing, which a question costs, too.
 const BY_TIME: [&str; 3] = ["process_", "kvroute_worker_recent_tokens", "kvroute_tokenizer_cache_"];
@@ -63,8 +63,8 @@ async fn a_question_where_a_request_would_go_leaves_no_trace() {
         let fleet = fleet(vec![SimConfig::default(); 2], |config| setting(&mut config.router.pools[0])).await;
         let stage = Stage::of(&fleet);
         let known = ids(1, 330);
-        stage.served(Ask::default(), &known).await;
-        stage.served(Ask { session: Some("a session"), ..Ask::default() }, &ids(2, 100)).await;
+        served_and_known(&stage, Ask::default(), &known).await;
+        served_and_known(&stage, Ask { session: Some("a session"), ..Ask::default() }, &ids(2, 100)).await;
         fleet.at_rest().await;
         let before = (until_still(&fleet).await, stage.decisions().await.len(), fleet.workers().await);
         for question in questions(&stage, &known) {
@@ -78,7 +78,14 @@ async fn a_question_where_a_request_would_go_leaves_no_trace() {
     }
 }
 
-/// The scrape once the last events of what was served have been applied.
+/// Serves a prompt and waits until its whole blocks are known where it was computed.
+async fn served_and_known(stage: &Stage, ask: Ask<'_>, prompt: &[u32]) {
+    let decision = stage.served(ask, prompt).await;
+    let worker = stage.workers.iter().position(|worker| decision["worker_id"] == worker.as_str()).unwrap();
+    stage.until_cached(worker, prompt, (prompt.len() / BLOCK * BLOCK) as u64).await;
+}
+
+/// The scrape once nothing changes in it any more.
 async fn until_still(fleet: &Fleet) -> BTreeMap<String, String> {
     let mut last = series(fleet).await;
     loop {

@@ -366,6 +366,9 @@ fn serve_config(setting: &Setting, urls: &[String], adapters: &[Scripted; 2], se
         let workers = pool.workers.iter_mut().enumerate();
         workers.for_each(|(number, worker)| worker.role = cast.role(number));
         (cast.pool)(&mut pool);
+        // Everything is to befall everybody in a short time, so whoever fails is tried again soon.
+        pool.breaker.cooldown = Duration::from_millis(20);
+        pool.breaker.longest = Duration::from_millis(20);
         config.router.pools.push(pool);
     }
     config.router.pools.push(pool_of(STAGE, urls));

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::asking::{BOTH, COMPLETIONS, fleet, migrations, piece, request};
 
-/// A fleet that takes its time, so that a test is there before an answer ends.
+/// A fleet that takes its time, so that a test is there long before an answer ends.
 async fn slow() -> Fleet {
-    let engine = SimConfig { decode_tps: 10, ..SimConfig::default() };
+    let engine = SimConfig { decode_tps: 2, ..SimConfig::default() };
     fleet(vec![engine.clone(), engine], |_| {}).await
 }
 

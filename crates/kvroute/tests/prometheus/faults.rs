@@ -15,6 +15,7 @@ const TRIES: u32 = 64;
 /// All of it, one after the other. Ends with everything at rest.
 pub(crate) async fn all(world: World, database: &Database) -> World {
     refused(&world).await;
+    a_failure_that_no_other_worker_may_mend(&world).await;
     promises_that_are_broken_and_exceeded(&world).await;
     lost_events(&world).await;
     more_than_the_index_may_know(&world).await;
@@ -35,6 +36,17 @@ async fn refused(world: &World) {
     let (client, completions) = (&world.fleet.client, world.fleet.data("/v1/completions"));
     assert_eq!(client.post(&completions, &body("nobody", &[300], false)).await.status, 404);
     assert_eq!(client.get(&world.fleet.data("/no/such/path")).await.status, 404);
+}
+
+/// The caller named the worker that fails.
+async fn a_failure_that_no_other_worker_may_mend(world: &World) {
+    faults(world, Engine::First, Faults { refuse_status: Some(500), ..Faults::default() }).await;
+    let pin = world.worker_id(Engine::First);
+    let url = world.fleet.data("/v1/completions");
+    let named = [("x-kvroute-worker", pin.as_str())];
+    let answer = world.fleet.client.post_with(&url, &named, &body(KV, &prompt(19, 64), false)).await;
+    assert_eq!(answer.status, 500, "{}", answer.text());
+    faults(world, Engine::First, Faults::default()).await;
 }
 
 async fn promises_that_are_broken_and_exceeded(world: &World) {

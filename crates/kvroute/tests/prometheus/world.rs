@@ -7,7 +7,8 @@ use kvroute_core::{BlockSize, Tokens, WorkerRole};
 use kvroute_metrics::{Row, rows};
 use kvroute_router::PoolConfig;
 use kvroute_router::config::{
-    BusyThreshold, CountMode, HistoryOutputs, IndexSource, QueueConfig, WorkerConfig,
+    BusyThreshold, CountMode, DiscoveryConfig, DiscoveryKind, HistoryOutputs, IndexSource, QueueConfig,
+    WorkerConfig,
 };
 use kvroute_server::ServeConfig;
 use kvroute_sim::{EventEndpoint, SimConfig, SimEngine};
@@ -235,6 +236,9 @@ fn config(urls: &[String], plain: &str, prefix: &str) -> ServeConfig {
         QueueConfig { limit: 1, threshold: BusyThreshold::Tokens(Tokens::ZERO), ..QueueConfig::default() };
     let mut large = pool("kv", &[url(Engine::Large)]);
     large.index.bytes = 1 << 20;
+    // Its workers are configured; what finds further ones fails and says so.
+    let kind = DiscoveryKind::File("no such file".into());
+    large.discovery = Some(DiscoveryConfig { kind, refresh: Duration::from_secs(1) });
     let mut uncounted = pool("least-loaded", &[url(Engine::Uncounted)]);
     uncounted.count = CountMode::Off;
     uncounted.engine_load = Some(Duration::from_millis(200));

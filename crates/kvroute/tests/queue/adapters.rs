@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use kvroute_router::config::WorkerConfig;
+use kvroute_testkit::kept_address;
 
 use super::scripted::{Conduct, Scripted};
 use crate::*;
@@ -58,7 +59,7 @@ async fn an_adapter_that_its_last_worker_had_dropped_was_believed_in_for_ever() 
 #[tokio::test]
 async fn a_request_in_line_held_on_to_the_workers_of_its_arrival_and_starved_beside_a_new_one() {
     let busy = Scripted::start(ANY, &["base", "lora"]).await;
-    let free = std::net::TcpListener::bind(ANY).unwrap().local_addr().unwrap();
+    let free = kept_address();
     let fleet = fleet_of(&[busy.url(), format!("http://{free}")], 1).await;
     busy.behaves(Conduct::Holds);
     let held = ask_for(&fleet, "base", None, true);

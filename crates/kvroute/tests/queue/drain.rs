@@ -88,12 +88,13 @@ async fn those_who_wait_for_the_first_worker_are_turned_away_too() {
 
 #[tokio::test]
 async fn a_request_in_line_that_gets_its_turn_within_the_drain_is_served() {
-    let fleet = fleet(1, QueueConfig::default()).await;
+    let Held { fleet, proxies } = Held::start(1, QueueConfig::default()).await;
     let first = ask(&fleet, 0, &[]);
     until_started(&fleet, 1).await;
     let waiting = ask(&fleet, 1, &[]);
     until_pending(&fleet, 1).await;
-    let (_, requests) = stop(fleet).await;
+    // The stop has begun when the other one of the two is looked at.
+    let ((_, requests), ()) = tokio::join!(stop(fleet), async { proxies[0].set(Fault::None) });
     assert_eq!([first.await.unwrap().status, waiting.await.unwrap().status], [200, 200]);
     assert_eq!(requests, 2);
 }

@@ -1,19 +1,14 @@
 //! Requests that come before it is known what is served.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 use kvroute_core::ModelName;
 use kvroute_router::config::{PoolConfig, WorkerConfig};
-use kvroute_testkit::Exposition;
+use kvroute_testkit::{Exposition, kept_address};
 
 use crate::*;
 
 const UNKNOWN: &str = "unknown";
-
-/// An address that nobody listens on yet.
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 fn url(address: SocketAddr) -> String {
     format!("http://{address}")
@@ -32,7 +27,7 @@ fn asking(fleet: &Fleet, model: &str) -> JoinHandle<Answer> {
 
 #[tokio::test]
 async fn a_request_waits_for_the_first_worker() {
-    let address = free_address();
+    let address = kept_address();
     let early = server_config(&[url(address)], "kv");
     let fleet = Fleet::start_unfollowed(Vec::new(), |_| early).await;
     let answer = ask(&fleet, 0, &[]);
@@ -47,6 +42,7 @@ async fn a_request_waits_for_the_first_worker() {
 async fn without_any_worker_the_wait_ends_with_503() {
     let mut nowhere = server_config(&["http://127.0.0.1:1".to_owned()], "kv");
     nowhere.router.pools[0].queue.timeout = Duration::from_millis(100);
+    nowhere.trusted = vec!["127.0.0.0/8".parse().unwrap()];
     let mut named = nowhere.clone();
     named.router.pools[0].model = Some(ModelName::new("sim"));
     for (config, code) in [(nowhere, "not_ready"), (named, "no_worker")] {
@@ -62,11 +58,7 @@ async fn without_any_worker_the_wait_ends_with_503() {
 async fn a_client_that_left_while_it_waited_for_the_first_worker_was_counted_nowhere() {
     let nowhere = server_config(&["http://127.0.0.1:1".to_owned()], "kv");
     let fleet = Fleet::start_unfollowed(Vec::new(), |_| nowhere).await;
-    let url = fleet.data("/v1/chat/completions");
-    let impatient = Client::default();
-    let left = timeout(Duration::from_millis(150), impatient.post(&url, &question(0))).await;
-    assert!(left.is_err());
-    drop(impatient);
+    leaves_once(&fleet, until_pending_for(&fleet, UNKNOWN, 1)).await;
     let cancelled = [("model", UNKNOWN), ("outcome", "cancelled")];
     let is_counted =
         |answer: &Answer| Exposition::parse(&answer.text()).count("kvroute_requests_total", &cancelled) == 1;
@@ -105,7 +97,7 @@ async fn half_known(second: SocketAddr, change: impl FnOnce(&mut PoolConfig)) ->
 
 #[tokio::test]
 async fn the_model_of_a_pool_that_nobody_had_joined_was_unknown_for_good_beside_another_pool() {
-    let address = free_address();
+    let address = kept_address();
     let fleet = half_known(address, |_| {}).await;
     let waiting = asking(&fleet, "late");
     until_pending_for(&fleet, UNKNOWN, 1).await;
@@ -120,7 +112,7 @@ async fn the_model_of_a_pool_that_nobody_had_joined_was_unknown_for_good_beside_
 
 #[tokio::test]
 async fn what_an_absent_pool_serves_is_waited_for_no_longer_than_the_queue_lets_one_wait() {
-    let fleet = half_known(free_address(), |pool| {
+    let fleet = half_known(kept_address(), |pool| {
         pool.queue.timeout = Duration::from_millis(100);
     })
     .await;

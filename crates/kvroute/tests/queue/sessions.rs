@@ -7,15 +7,16 @@ use crate::*;
 const SESSION: (&str, &str) = ("x-session-id", "s");
 
 /// Two workers, of which a session gets one and keeps it.
-async fn hard_sessions(engines: Vec<SimConfig>, queue: QueueConfig) -> Fleet {
-    Fleet::start_with(engines, |urls| {
-        let mut config = config(urls, queue);
-        config.trusted = vec!["127.0.0.0/8".parse().unwrap()];
-        config.router.pools[0].policy = "sticky".to_owned();
-        config.router.pools[0].policy_options.hard_sessions = true;
-        config
-    })
-    .await
+async fn hard_sessions(queue: QueueConfig) -> Fleet {
+    Fleet::start_with(vec![SimConfig::default(); 2], |urls| hard(urls, queue)).await
+}
+
+fn hard(urls: &[String], queue: QueueConfig) -> ServeConfig {
+    let mut config = config(urls, queue);
+    config.trusted = vec!["127.0.0.0/8".parse().unwrap()];
+    config.router.pools[0].policy = "sticky".to_owned();
+    config.router.pools[0].policy_options.hard_sessions = true;
+    config
 }
 
 /// Begins the session; the position of its worker.
@@ -42,7 +43,7 @@ async fn away(fleet: &mut Fleet, home: usize) -> SimConfig {
 #[tokio::test]
 async fn those_of_a_session_whose_worker_was_away_waited_in_no_line_and_knew_no_limit() {
     let queue = QueueConfig { limit: 2, ..QueueConfig::default() };
-    let mut fleet = hard_sessions(vec![SimConfig::default(); 2], queue).await;
+    let mut fleet = hard_sessions(queue).await;
     let home = begun(&fleet).await;
     let absent = away(&mut fleet, home).await;
     let waiting: Vec<_> = (1..3).map(|number| ask(&fleet, number, &[SESSION])).collect();
@@ -69,7 +70,7 @@ async fn those_of_a_session_whose_worker_was_away_waited_in_no_line_and_knew_no_
 #[tokio::test]
 async fn whose_worker_stayed_away_was_not_told_that_its_session_does_not_move() {
     let queue = QueueConfig { timeout: Duration::from_millis(200), ..QueueConfig::default() };
-    let mut fleet = hard_sessions(vec![SimConfig::default(); 2], queue).await;
+    let mut fleet = hard_sessions(queue).await;
     let home = begun(&fleet).await;
     let absent = away(&mut fleet, home).await;
     let refused = ask(&fleet, 1, &[SESSION]).await.unwrap();
@@ -89,8 +90,11 @@ async fn whose_worker_stayed_away_was_not_told_that_its_session_does_not_move() 
 
 #[tokio::test]
 async fn a_session_waits_while_its_own_worker_is_busy_whoever_else_has_room() {
-    let fleet = hard_sessions(vec![slow(); 2], QueueConfig::default()).await;
-    let home = fleet.engines[begun(&fleet).await].address().to_string();
+    let hard = |urls: &[String]| hard(urls, QueueConfig::default());
+    let fleet = Held::of(vec![SimConfig::default(); 2], Fault::None, hard).await;
+    let begun = ask(&fleet, 0, &[SESSION]).await.unwrap();
+    let home = begun.header("x-kvroute-worker").unwrap().trim_end_matches("/0").to_owned();
+    fleet.hold();
     let named = [("x-kvroute-worker", home.as_str())];
     let (client, url) = (fleet.client.clone(), fleet.data("/v1/chat/completions"));
     let body = question(1);
@@ -99,6 +103,7 @@ async fn a_session_waits_while_its_own_worker_is_busy_whoever_else_has_room() {
         until_started(&fleet, 2).await;
         let waiting = ask(&fleet, 2, &[SESSION]);
         until_pending(&fleet, 1).await;
+        fleet.release();
         waiting.await.unwrap()
     };
     let (busy, waited) = tokio::join!(busy, waits_meanwhile);

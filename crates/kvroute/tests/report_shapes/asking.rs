@@ -21,10 +21,10 @@ const TOKENS: u32 = 4;
 // === impl Shape ===
 
 impl Shape {
-    /// Every endpoint, whole and streamed.
+    /// Every endpoint that generates, whole and streamed.
     pub(crate) fn all() -> Vec<Self> {
         let both = |endpoint| [false, true].map(|stream| Self { endpoint, stream });
-        Endpoint::ALL.into_iter().flat_map(both).collect()
+        Endpoint::GENERATING.into_iter().flat_map(both).collect()
     }
 
     /// Whether the router knows the prompt's length.
@@ -40,9 +40,7 @@ impl Shape {
             }
             Endpoint::Completions => json!({"prompt": text, "max_tokens": TOKENS}),
             Endpoint::Responses => json!({"input": text, "max_output_tokens": TOKENS}),
-            Endpoint::Messages => {
-                json!({"messages": [{"role": "user", "content": text}], "max_tokens": TOKENS})
-            }
+            _ => json!({"messages": [{"role": "user", "content": text}], "max_tokens": TOKENS}),
         };
         body["model"] = json!("sim");
         body["stream"] = json!(self.stream);

@@ -26,7 +26,7 @@ fn assert_told(shape: Shape, text: &str, code: &str) {
             assert!(data["sequence_number"].is_u64());
             &data
         }
-        Endpoint::Messages => {
+        _ => {
             assert_eq!((name, &data["type"]), (Some("event: error"), &json!("error")));
             assert_eq!(data["error"]["type"], "upstream_error");
             &data["error"]
@@ -70,7 +70,7 @@ async fn a_stream_that_ends_without_its_last_event_is_broken() {
                 "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n",
                 "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n",
             ),
-            Endpoint::Messages => (
+            _ => (
                 "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
                 "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
             ),

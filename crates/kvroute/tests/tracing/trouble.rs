@@ -1,7 +1,7 @@
 //! A collector that is not there, or does not answer: requests do not notice.
 
 use kvroute_sim::SimConfig;
-use kvroute_testkit::engine;
+use kvroute_testkit::{engine, kept_address};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -18,7 +18,7 @@ fn number(line: &str, field: &str) -> u64 {
 
 #[tokio::test]
 async fn a_collector_that_is_down_is_one_warning_each_time_it_is_tried() {
-    let down = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let down = kept_address();
     let engine = engine(SimConfig::default()).await;
     let router = Router::start(&engine.url(), &[&format!("tracing.otlp=http://{down}")]).await;
     for _ in 0..5 {

@@ -86,6 +86,8 @@ KVROUTE_ATTEMPTS_TOTAL: Final = "kvroute_attempts_total"
 """Attempts by how they ended, dispatched or not."""
 KVROUTE_RETRIES_TOTAL: Final = "kvroute_retries_total"
 """Attempts that follow a failed one of the same request, by what failed."""
+KVROUTE_RETRIES_REFUSED_TOTAL: Final = "kvroute_retries_refused_total"
+"""Requests that a worker failed and that were not sent to another one though they might have been, by why."""
 KVROUTE_MIGRATIONS_TOTAL: Final = "kvroute_migrations_total"
 """Streams that went on with another worker behind their first token, by what ended the worker's part."""
 KVROUTE_PREFILL_FALLBACKS_TOTAL: Final = "kvroute_prefill_fallbacks_total"
@@ -144,6 +146,14 @@ DYNAMO_ROUTER_OVERHEAD_SCHEDULING_MS: Final = "dynamo_router_overhead_scheduling
 """Time a decision spent on costs, the pick and the booking."""
 DYNAMO_ROUTER_OVERHEAD_TOTAL_MS: Final = "dynamo_router_overhead_total_ms"
 """Time of a whole decision, from token ids to a booked worker."""
+KVROUTE_POOL_WORKERS: Final = "kvroute_pool_workers"
+"""Workers of a configured pool: those that are known, and those of them that take requests."""
+KVROUTE_DISCOVERY_AGE_SECONDS: Final = "kvroute_discovery_age_seconds"
+"""Time since the last look of a pool's discovery that succeeded; since the router's start where none did."""
+KVROUTE_DISCOVERY_FAILING: Final = "kvroute_discovery_failing"
+"""Whether the last look of a pool's discovery failed, so that the workers found before it stay."""
+KVROUTE_CONFIG_RELOADS_TOTAL: Final = "kvroute_config_reloads_total"
+"""New configurations that a running router was given, by what became of them."""
 KVROUTE_WORKER_STATE: Final = "kvroute_worker_state"
 """Whether a worker takes requests: 1 for its current state, 0 for the others."""
 DYNAMO_FRONTEND_WORKER_ACTIVE_DECODE_BLOCKS: Final = "dynamo_frontend_worker_active_decode_blocks"
@@ -491,6 +501,13 @@ FAMILIES: Final[tuple[Family, ...]] = (
         help="Attempts that follow a failed one of the same request, by what failed",
     ),
     Family(
+        name=KVROUTE_RETRIES_REFUSED_TOTAL,
+        type="counter",
+        labels=("model", "reason",),
+        unit="requests",
+        help="Requests that a worker failed and that were not sent to another one though they might have been, by why",
+    ),
+    Family(
         name=KVROUTE_MIGRATIONS_TOTAL,
         type="counter",
         labels=("model", "reason",),
@@ -692,6 +709,34 @@ FAMILIES: Final[tuple[Family, ...]] = (
         labels=(),
         unit="milliseconds",
         help="Time of a whole decision, from token ids to a booked worker",
+    ),
+    Family(
+        name=KVROUTE_POOL_WORKERS,
+        type="gauge",
+        labels=("pool", "state",),
+        unit="workers",
+        help="Workers of a configured pool: those that are known, and those of them that take requests",
+    ),
+    Family(
+        name=KVROUTE_DISCOVERY_AGE_SECONDS,
+        type="gauge",
+        labels=("pool",),
+        unit="seconds",
+        help="Time since the last look of a pool's discovery that succeeded; since the router's start where none did",
+    ),
+    Family(
+        name=KVROUTE_DISCOVERY_FAILING,
+        type="gauge",
+        labels=("pool",),
+        unit="1 while the last look failed",
+        help="Whether the last look of a pool's discovery failed, so that the workers found before it stay",
+    ),
+    Family(
+        name=KVROUTE_CONFIG_RELOADS_TOTAL,
+        type="counter",
+        labels=("outcome",),
+        unit="configurations",
+        help="New configurations that a running router was given, by what became of them",
     ),
     Family(
         name=KVROUTE_WORKER_STATE,

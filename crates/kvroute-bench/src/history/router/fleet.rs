@@ -15,7 +15,7 @@ use kvroute_metrics::MetricsOptions;
 use kvroute_router::config::{
     BusyThreshold, ClusterConfig, IndexSource, PoolConfig, RouterConfig, WorkerConfig,
 };
-use kvroute_server::{ServeConfig, Server};
+use kvroute_server::{Security, ServeConfig, Server};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -132,6 +132,7 @@ fn config(fleet: &Fleet, has_history: bool) -> ServeConfig {
             trace_sample: 0.0,
             cluster: ClusterConfig::default(),
         },
+        security: Security::default(),
     }
 }
 

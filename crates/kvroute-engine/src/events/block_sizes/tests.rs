@@ -1,5 +1,7 @@
 use proptest::prelude::*;
 
+use kvroute_core::BlockExtras;
+
 use super::*;
 
 fn size(tokens: u32) -> BlockSize {
@@ -15,6 +17,7 @@ fn store(tokens: u32, hashes: &[u64], parent: Option<u64>, tier: Tier) -> Stored
         tier,
         salt: None,
         adapter: None,
+        extras: BlockExtras::default(),
     }
 }
 

@@ -3,6 +3,7 @@
 use kvroute_core::{EngineHash, Tier, TokenId};
 use rmp::Marker;
 
+use super::extra_keys::{self, WrittenKey};
 use super::msgpack::{Cursor, Malformed};
 
 /// What an event can carry, for the kinds that are understood.
@@ -15,8 +16,8 @@ pub(super) struct Fields {
     pub(super) lora_id: Option<u64>,
     pub(super) lora_name: Option<String>,
     pub(super) tier: Option<Tier>,
-    /// Texts among the extra keys of the first block: adapter name and tenant salt.
-    pub(super) first_block_keys: Vec<String>,
+    /// What the blocks depend on beside their tokens, by their position: adapter name, tenant salt, images.
+    pub(super) extra_keys: Vec<(usize, WrittenKey)>,
     pub(super) cache_salt: Option<String>,
     pub(super) group: Option<u32>,
     pub(super) group_kind: Option<GroupKind>,
@@ -109,7 +110,7 @@ impl Fields {
             Field::LoraName => self.lora_name = Some(text(cursor)?),
             Field::CacheSalt => self.cache_salt = Some(text(cursor)?),
             Field::Medium => self.tier = Some(tier(cursor.str()?)),
-            Field::ExtraKeys => self.first_block_keys = first_block_keys(cursor)?,
+            Field::ExtraKeys => self.extra_keys = extra_keys::read(cursor)?,
             Field::Group => self.group = Some(cursor.u32()?),
             Field::GroupKind => self.group_kind = group_kind(cursor.str()?),
             Field::Locality => self.is_remote = !cursor.str()?.eq_ignore_ascii_case(b"local"),
@@ -161,7 +162,7 @@ fn tokens(cursor: &mut Cursor<'_>) -> Result<Vec<TokenId>, Malformed> {
     Ok(tokens)
 }
 
-fn text(cursor: &mut Cursor<'_>) -> Result<String, Malformed> {
+pub(super) fn text(cursor: &mut Cursor<'_>) -> Result<String, Malformed> {
     String::from_utf8(cursor.str()?.to_vec()).map_err(|_| Malformed)
 }
 
@@ -180,29 +181,4 @@ fn group_kind(kind: &[u8]) -> Option<GroupKind> {
         b"unknown" => None,
         _ => Some(GroupKind::Other),
     }
-}
-
-/// One entry a block, each nil or a list. Only the first block's matter: adapter and salt reach the others by
-/// the chain. Keys that are no text (images with their offset, embeddings) are stepped over.
-fn first_block_keys(cursor: &mut Cursor<'_>) -> Result<Vec<String>, Malformed> {
-    let blocks = cursor.array_len()?;
-    let mut keys = Vec::new();
-    for block in 0..blocks {
-        if block > 0 {
-            cursor.skip()?;
-        } else if !cursor.take_nil()? {
-            for _ in 0..cursor.array_len()? {
-                let is_text = matches!(
-                    cursor.peek()?,
-                    Marker::FixStr(_) | Marker::Str8 | Marker::Str16 | Marker::Str32
-                );
-                if is_text {
-                    keys.push(text(cursor)?);
-                } else {
-                    cursor.skip()?;
-                }
-            }
-        }
-    }
-    Ok(keys)
 }

@@ -131,6 +131,18 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// Steps over one value and gives its bytes.
+    pub(super) fn skipped(&mut self) -> Result<&'a [u8], Malformed> {
+        let before = self.bytes;
+        self.skip()?;
+        Ok(&before[..before.len() - self.bytes.len()])
+    }
+
+    /// Whether the next value is a text.
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self.peek(), Ok(Marker::FixStr(_) | Marker::Str8 | Marker::Str16 | Marker::Str32))
+    }
+
     /// Steps over a scalar, or over the head of a collection, and returns how many values follow in it.
     fn skip_head(&mut self) -> Result<u64, Malformed> {
         let (scalar_bytes, values) = match self.marker()? {

@@ -1,4 +1,4 @@
-use kvroute_core::EngineHash;
+use kvroute_core::{BlockExtras, EngineHash, ExtraKey, ItemId};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -78,6 +78,7 @@ fn two_blocks() -> StoredBlocks {
         tier: Tier::Device,
         salt: None,
         adapter: None,
+        extras: BlockExtras::default(),
     }
 }
 
@@ -140,6 +141,35 @@ fn salt_and_adapter_come_from_the_first_block() {
         let blocks = only_stored(&stored(&extra));
         assert_eq!((blocks.salt.as_deref(), blocks.adapter.as_deref()), (salt, adapter), "{extra}");
     }
+}
+
+#[test]
+fn images_stand_with_their_blocks_and_what_is_not_understood_stands_there_too() {
+    let item = |name: &str, offset| ExtraKey::Item { offset, id: ItemId::new(name) };
+    let unknown = |json: &Value| ExtraKey::unknown(&packed(json));
+    let digest = json!({"$bin": [1, 2]});
+    let cases = [
+        (
+            json!([[["cat", 1]], [["cat", -1], ["dog", 0]]]),
+            vec![(0, item("cat", 1)), (1, item("cat", -1)), (1, item("dog", 0))],
+        ),
+        (json!([null, [["mm", "cat", 1]]]), vec![(1, item("cat", 1))]),
+        (json!([["tenant", ["cat", 0]], [digest]]), vec![(0, item("cat", 0)), (1, unknown(&digest))]),
+        (json!([[["cat", 0.5]], [7]]), vec![(0, unknown(&json!(["cat", 0.5]))), (1, unknown(&json!(7)))]),
+        (
+            json!([[["cat", "dog"]], [{"a": [1]}]]),
+            vec![(0, unknown(&json!(["cat", "dog"]))), (1, unknown(&json!({"a": [1]})))],
+        ),
+        (json!([null, null, [["behind", 0]]]), vec![]),
+    ];
+    for (keys, expected) in cases {
+        let blocks = only_stored(&stored(&json!({"extra_keys": keys})));
+        assert_eq!(blocks.extras, BlockExtras::new(expected), "{keys}");
+    }
+    let tagged = only_stored(&stored(&json!({
+        "extra_keys": [[["lora", "a", "/path"], ["cache_salt", "tenant"]], [["lora", "a", "/path"]]], "lora_name": "a",
+    })));
+    assert_eq!((tagged.salt.as_deref(), tagged.extras), (Some("tenant"), BlockExtras::default()));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::events::replay::{AHEAD_MESSAGES, ReplayEvent, replay};
 use crate::events::start_time::ask_start_time;
 use crate::events::{Source, SourceAction, SourceIncident, SourceReason};
 use crate::http::small_client;
+use crate::tls::UpstreamTls;
 
 /// Messages that wait between a socket and the state machine.
 const QUEUE: usize = 64;
@@ -31,6 +32,7 @@ pub(super) async fn drive(
     way: Way,
     updates: mpsc::Sender<SourceUpdate>,
     stop: CancellationToken,
+    tls: &UpstreamTls,
 ) {
     let EventStream { rank, replay, topic, resume, start_time_url, block_size, events: _ } = stream;
     let mut tasks = JoinSet::new();
@@ -51,7 +53,7 @@ pub(super) async fn drive(
         replay_begins: None,
         replay_error: String::new(),
         has_told_foreign: false,
-        metrics: start_time_url.map(|url| (small_client(), url)),
+        metrics: start_time_url.map(|url| (small_client(tls), url)),
         start: None,
     };
     let _nobody_listens = stop.run_until_cancelled(driver.run()).await;

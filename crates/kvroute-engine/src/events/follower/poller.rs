@@ -17,6 +17,7 @@ use super::reporter::{Reporter, Unheard};
 use crate::HttpClient;
 use crate::events::{BlockSizeClaim, PolledSource};
 use crate::http::{post, small_client};
+use crate::tls::UpstreamTls;
 
 const PATH: &str = "/kv_cache_events";
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
@@ -29,13 +30,14 @@ pub(super) async fn poll(
     rank: WorkerRank,
     block_size: BlockSizeClaim,
     updates: mpsc::Sender<SourceUpdate>,
+    tls: &UpstreamTls,
 ) -> Unheard {
     tracing::warn!(
         %rank, source = format!("{url}{PATH}"),
         "kv events are polled, and the engine gives each of them once: a second router or any other reader steals them"
     );
     let mut poller = Poller {
-        client: small_client(),
+        client: small_client(tls),
         source: PolledSource::new(rank.dp_rank, Duration::ZERO).expecting(block_size),
         reporter: Reporter::new(rank, updates),
         url,

@@ -35,6 +35,7 @@ fn stored(hashes: &[u64], parent: Option<u64>, tokens: &[u32], size: u32) -> Sto
         tier: Tier::Device,
         salt: None,
         adapter: None,
+        extras: BlockExtras::default(),
     }
 }
 

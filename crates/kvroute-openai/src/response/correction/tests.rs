@@ -28,6 +28,20 @@ fn a_continued_answer_counts_the_clients_prompt_and_all_that_was_generated() {
 }
 
 #[test]
+fn a_continued_answer_tells_of_no_more_new_cache_than_its_prompt_has() {
+    let usage = |prompt, created| {
+        format!(
+            r#"{{"usage":{{"prompt_tokens":{prompt},"prompt_tokens_details":{{"cached_tokens":0,"created_cache_tokens":{created}}}}}}}"#
+        )
+    };
+    assert_eq!(corrected(CONTINUED, &usage(120, "112")), usage(100, "100"));
+    assert_eq!(corrected(CONTINUED, &usage(120, "96")), usage(100, "96"));
+    assert_eq!(corrected(CONTINUED, &usage(120, "null")), usage(100, "null"));
+    let before = UsageCorrection { completion_before: 1, ..UsageCorrection::default() };
+    assert_eq!(corrected(before, &usage(120, "128")), usage(120, "128"), "the prompt is the client's own");
+}
+
+#[test]
 fn what_another_engine_had_cached_is_told_where_it_belongs() {
     let with = |details: &str| format!(r#"{{"usage":{{"prompt_tokens":100,"total_tokens":101{details}}}}}"#);
     for (said, told) in [
@@ -92,6 +106,7 @@ fn any_usage() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         Just(json!({})),
         (0u64..1000).prop_map(|cached| json!({"a": 1.5, "cached_tokens": cached})),
+        (0u64..1000).prop_map(|created| json!({"created_cache_tokens": created, "cached_tokens": 3})),
     ];
     let members = prop::collection::vec(
         prop_oneof![
@@ -108,8 +123,11 @@ fn any_usage() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The same by way of a tree.
+/// The same by way of a tree. Without anything to correct even a total below the prompt stays as it is.
 fn model(correction: UsageCorrection, usage: &mut Value) {
+    if !correction.is_any() {
+        return;
+    }
     let Some(prompt) = usage["prompt_tokens"].as_u64() else { return };
     let told = correction.prompt.unwrap_or(prompt);
     let completion = usage["completion_tokens"].as_u64();
@@ -120,6 +138,13 @@ fn model(correction: UsageCorrection, usage: &mut Value) {
     }
     if let Some(total) = usage.get("total_tokens").and_then(Value::as_u64) {
         usage["total_tokens"] = json!(total.saturating_sub(prompt) + told + before);
+    }
+    let created =
+        usage.get_mut("prompt_tokens_details").and_then(|told| told.get_mut("created_cache_tokens"));
+    if let Some(created) =
+        created.filter(|created| correction.prompt.is_some() && created.as_u64() > Some(told))
+    {
+        *created = json!(told);
     }
     let said = usage.get("prompt_tokens_details").and_then(|details| details.get("cached_tokens")).cloned();
     match correction.cached {

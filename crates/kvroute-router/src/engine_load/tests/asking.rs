@@ -3,7 +3,7 @@
 use std::io;
 
 use kvroute_core::{BlockSize, DpRank, RankSlot, WorkerRank, WorkerRole};
-use kvroute_engine::EngineKind;
+use kvroute_engine::{EngineKind, UpstreamTls};
 use kvroute_metrics::{Metrics, MetricsOptions, WorkerState, WorkerType};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -84,7 +84,7 @@ impl Asked {
         let writer = log.clone();
         let subscriber =
             tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-        let client = upstream::client(Duration::from_secs(5));
+        let client = upstream::client(Duration::from_secs(5), &UpstreamTls::default());
         let mut asking = JoinSet::new();
         asking.spawn(follow(ranks.clone(), client, OFTEN, stop.clone()).with_subscriber(subscriber));
         Self { metrics, ranks, log, stop, asking }

@@ -27,7 +27,7 @@ fn router() -> Router {
 
 fn joins(router: &Router, worker: usize, adapters: &[&str]) {
     let shared = &router.shared;
-    let worker = &shared.workers[worker];
+    let worker = &shared.roster.all()[worker];
     let name = WorkerRank::new(worker.id().clone(), DpRank::new(0));
     let rank = Arc::new(Rank::new(RankParams {
         slot: RankSlot::new(0),
@@ -70,7 +70,7 @@ async fn a_name_is_unknown_once_a_worker_has_said_what_its_pool_serves() {
 async fn an_adapter_is_not_unknown_while_its_worker_leaves_to_join_anew() {
     let router = router();
     joins(&router, 0, &["x"]);
-    let leaving = &router.shared.workers[1];
+    let leaving = &router.shared.roster.all()[1];
     leaving.set_member(true);
     leaving.enter(WorkerState::Unhealthy, "away");
     assert_eq!(found(&router, "y"), "unknown", "nor is it expected of one that is only away");

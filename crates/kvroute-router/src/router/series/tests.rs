@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kvroute_core::{Phase, Tokens};
-use kvroute_engine::probe;
+use kvroute_engine::{UpstreamTls, probe};
 use kvroute_funnel::{AttemptLedger, Close, Count, Opening, ReportExpectation};
 use kvroute_zmtp::Endpoint;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -108,7 +108,8 @@ async fn a_thousand_workers_that_come_and_go_leave_no_series() {
     })
     .unwrap();
     let router = Router::start(plan, Metrics::new(&MetricsOptions::default()).unwrap()).unwrap();
-    let (shared, client) = (&router.shared, upstream::client(Duration::from_secs(5)));
+    let (shared, client) =
+        (&router.shared, upstream::client(Duration::from_secs(5), &UpstreamTls::default()));
     let plan = &shared.plans[0];
     shared.pools.load()[0].metrics().index_view_exists();
     let before = names(router.metrics());

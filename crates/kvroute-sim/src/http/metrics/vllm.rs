@@ -1,5 +1,7 @@
 //! vLLM's families: one series a rank, which it calls engine.
 
+use std::sync::atomic::Ordering;
+
 use super::{Family, counter, escape, gauge, start_time};
 use crate::http::App;
 use crate::stats::EngineStats;
@@ -16,6 +18,7 @@ pub(super) fn families(app: &App) -> Vec<Family> {
     let mut families = vec![start_time(app)];
     families.extend(gauges(app, &ranks));
     families.extend(counters(&ranks));
+    families.push(images_seen(app, &ranks));
     let help = "Information of the LLMEngine CacheConfig";
     let config = (0..ranks.len()).map(|rank| (cache_config(app, rank), 1.0)).collect();
     families.push(gauge(CACHE_CONFIG, help, config));
@@ -115,6 +118,16 @@ fn counters(ranks: &[(String, EngineStats)]) -> Vec<Family> {
             }),
         ),
     ]
+}
+
+/// The first rank's series has those of all: they are looked at before a request has a rank.
+fn images_seen(app: &App, ranks: &[(String, EngineStats)]) -> Family {
+    let seen = app.images_seen.load(Ordering::Relaxed) as f64;
+    let of_rank = |(rank, (labels, _)): (usize, &(String, EngineStats))| {
+        (labels.clone(), if rank == 0 { seen } else { 0.0 })
+    };
+    let help = "Multi-modal cache queries, in terms of number of queried items.";
+    counter("vllm:mm_cache_queries_total", help, ranks.iter().enumerate().map(of_rank).collect())
 }
 
 /// One of vLLM's blocks is a placeholder that no sequence gets, so it counts one more than it can use.

@@ -71,7 +71,14 @@ pub(super) fn values(
         let message = format!("temperature must be non-negative, got {temperature:?}.");
         return Err(ApiError::parameter("temperature", Some(format!("{temperature:?}")), message));
     }
-    match client.has_multimodal {
+    if let Some(bound) = fields.max_completion_tokens.or(fields.max_tokens)
+        && bound < 0.0
+        && flavour != Flavour::LlamaCpp
+    {
+        let message = format!("max_tokens must be at least 1, got {bound}.");
+        return Err(ApiError::parameter("max_tokens", Some(bound.to_string()), message));
+    }
+    match client.has_multimodal && flavour != Flavour::Vllm {
         true => Err(ApiError::bad_request("At most 0 image(s) may be provided in one prompt.")),
         false => Ok(()),
     }

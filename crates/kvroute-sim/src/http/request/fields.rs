@@ -17,6 +17,8 @@ pub(in crate::http) struct EngineFields {
     pub(super) return_token_ids: Option<bool>,
     pub(super) stream_options: Option<StreamOptions>,
     pub(super) temperature: Option<f64>,
+    pub(super) max_tokens: Option<f64>,
+    pub(super) max_completion_tokens: Option<f64>,
     pub(super) messages: Option<IgnoredAny>,
     pub(super) prompt_token_ids: Option<Vec<TokenId>>,
     tools: Option<Vec<Value>>,

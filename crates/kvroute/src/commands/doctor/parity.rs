@@ -13,6 +13,7 @@ use bytes::Bytes;
 use kvroute_core::{ModelName, TokenId};
 use kvroute_engine::{ChatStyle, EngineKind, HttpClient, Probe, RemoteTokenizeError, RemoteTokenizer};
 use kvroute_openai::{Endpoint, Prompt};
+use kvroute_router::chat_rules;
 use kvroute_tokenize::{ChatRules, PromptTokenizer};
 
 use super::subjects::{Counting, Subject};
@@ -75,7 +76,7 @@ impl ParityCheck {
     ) -> Self {
         let remote = RemoteTokenizer::new(client, url, probe.engine);
         let model = ModelName::new(model);
-        let rules = rules_of(probe.engine);
+        let rules = chat_rules(Some(probe.engine.chat_style()));
         let mut cases = Vec::new();
         for (name, kind, prompt) in all_cases() {
             let outcome = match is_supported(probe.engine, kind) {
@@ -110,15 +111,6 @@ fn is_left_to(engine: EngineKind) -> bool {
     engine.chat_style() == ChatStyle::LlamaCpp
 }
 
-/// The rules by which a router renders chats for an engine.
-const fn rules_of(engine: EngineKind) -> ChatRules {
-    match engine.chat_style() {
-        ChatStyle::Vllm | ChatStyle::LlamaCpp => ChatRules::Vllm,
-        ChatStyle::Sglang => ChatRules::Sglang,
-        ChatStyle::Plain => ChatRules::Plain,
-    }
-}
-
 fn encode(tokenizer: &PromptTokenizer, prompt: &Prompt, rules: ChatRules) -> Result<Vec<TokenId>, String> {
     let lists = tokenizer.encode(prompt, rules).map_err(|error| error.to_string())?;
     Ok(lists.into_iter().flatten().collect())
@@ -135,10 +127,13 @@ fn compare(
         (Err(_), Err(RemoteTokenizeError::Refused { .. })) => Outcome::Nowhere,
         (_, Err(error)) => Outcome::NotThere(error.to_string()),
         (Err(problem), Ok(_)) => Outcome::NotHere(problem.clone()),
-        (Ok(ours), Ok(theirs)) => match Difference::between(ours, &theirs, |ids| tokenizer.decode(ids)) {
-            None => Outcome::Equal,
-            Some(difference) => Outcome::Differs(difference),
-        },
+        (Ok(ours), Ok(theirs)) => {
+            let text = |ids: &[TokenId]| tokenizer.decode(ids);
+            match Difference::between(ours, &theirs, text, |id| tokenizer.is_special(id)) {
+                None => Outcome::Equal,
+                Some(difference) => Outcome::Differs(difference),
+            }
+        }
     }
 }
 
@@ -150,7 +145,7 @@ impl Counter {
             Counting::Here(tokenizer) => Some(Arc::clone(tokenizer)),
             Counting::Engine | Counting::Off => None,
         };
-        Self { tokenizer, rules: rules_of(engine), leaves_chats: is_left_to(engine) }
+        Self { tokenizer, rules: chat_rules(Some(engine.chat_style())), leaves_chats: is_left_to(engine) }
     }
 
     /// Tokens of a request's prompt, where they can be counted here.

@@ -8,6 +8,7 @@ use http::{Method, StatusCode, Uri};
 use serde::Deserialize;
 use tokio::time::timeout;
 
+use super::access::Access;
 use super::advice::Question;
 use crate::failure::Failure;
 use crate::http_client::HttpClient;
@@ -46,8 +47,7 @@ impl FromStr for AdminUrl {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let uri: Uri = text.parse().map_err(|_| "expected an address such as http://127.0.0.1:9090")?;
         match (uri.scheme_str(), uri.query()) {
-            (Some("http"), None) => Ok(Self(text.trim_end_matches('/').to_owned())),
-            (Some("https"), _) => Err("https is not available in this version; use an http:// address"),
+            (Some("http" | "https"), None) => Ok(Self(text.trim_end_matches('/').to_owned())),
             _ => Err("expected an address such as http://127.0.0.1:9090"),
         }
     }
@@ -56,8 +56,8 @@ impl FromStr for AdminUrl {
 // === impl RouterClient ===
 
 impl RouterClient {
-    pub(crate) fn new(admin: AdminUrl) -> Self {
-        Self { admin, http: HttpClient::new() }
+    pub(super) fn new(admin: AdminUrl, access: &Access) -> Self {
+        Self { admin, http: HttpClient::of(&access.tls, access.authorization.clone()) }
     }
 
     /// What would happen to a request, as JSON.
@@ -114,10 +114,10 @@ mod tests {
 
     #[test]
     fn an_admin_address_is_a_plain_http_one() {
-        for good in ["http://127.0.0.1:9090", "http://router:9090/", "http://[::1]:9090"] {
+        for good in ["http://127.0.0.1:9090", "https://router:9090/", "http://[::1]:9090"] {
             assert!(good.parse::<AdminUrl>().is_ok(), "{good}");
         }
-        for bad in ["127.0.0.1:9090", "https://router:9090", "ftp://router", "/api", "", "http://a?b=c"] {
+        for bad in ["127.0.0.1:9090", "ftp://router", "/api", "", "http://a?b=c"] {
             assert!(bad.parse::<AdminUrl>().is_err(), "{bad}");
         }
     }

@@ -1,8 +1,9 @@
 //! What is said about an engine beside its address: its role and its event sockets.
 
 use kvroute_core::WorkerRole;
-use kvroute_router::config::EventEndpoint;
-use kvroute_zmtp::Endpoint;
+use kvroute_router::config::{
+    EXPECTED_EVENTS, EXPECTED_REPLAY, EXPECTED_ROLE, EventEndpoint, parse_events, parse_replay,
+};
 
 use super::{SettingType, expected};
 
@@ -11,7 +12,7 @@ use super::{SettingType, expected};
 pub(crate) struct ReplayEndpoint(pub(crate) EventEndpoint);
 
 impl SettingType for WorkerRole {
-    const EXPECTED: &'static str = "\"aggregated\", \"prefill\" or \"decode\"";
+    const EXPECTED: &'static str = EXPECTED_ROLE;
 
     fn read(value: &toml::Value) -> Result<Self, String> {
         let named = |role: &Self| value.as_str() == Some(role.as_str());
@@ -20,32 +21,17 @@ impl SettingType for WorkerRole {
 }
 
 impl SettingType for EventEndpoint {
-    const EXPECTED: &'static str = "\"auto\", \"none\", \"tcp://host:port\" or \"bind:tcp://address:port\"";
+    const EXPECTED: &'static str = EXPECTED_EVENTS;
 
     fn read(value: &toml::Value) -> Result<Self, String> {
-        let text = value.as_str().ok_or_else(expected::<Self>)?;
-        match text {
-            "auto" => return Ok(Self::Auto),
-            "none" => return Ok(Self::None),
-            _ => {}
-        }
-        let (address, make): (&str, fn(Endpoint) -> Self) = match text.strip_prefix("bind:") {
-            Some(address) => (address, Self::Bind),
-            None => (text, Self::Connect),
-        };
-        let endpoint: Endpoint = address.parse().map_err(|_| expected::<Self>())?;
-        // Port 0 asks for a free one, which nobody could tell the engine.
-        if endpoint.port() == 0 { Err(expected::<Self>()) } else { Ok(make(endpoint)) }
+        parse_events(value.as_str().ok_or_else(expected::<Self>)?)
     }
 }
 
 impl SettingType for ReplayEndpoint {
-    const EXPECTED: &'static str = "\"auto\", \"none\" or \"tcp://host:port\"";
+    const EXPECTED: &'static str = EXPECTED_REPLAY;
 
     fn read(value: &toml::Value) -> Result<Self, String> {
-        match EventEndpoint::read(value) {
-            Ok(EventEndpoint::Bind(_)) | Err(_) => Err(expected::<Self>()),
-            Ok(endpoint) => Ok(Self(endpoint)),
-        }
+        parse_replay(value.as_str().ok_or_else(expected::<Self>)?).map(Self)
     }
 }

@@ -45,6 +45,9 @@ impl SettingType for OtlpEndpoint {
             _ => {}
         }
         let url = WorkerUrl::read(value).map_err(|_other_expectation| expected::<Self>())?;
+        if url.0.starts_with("https:") {
+            return Err(expected::<Self>());
+        }
         Ok(Self(Some(url.0)))
     }
 }

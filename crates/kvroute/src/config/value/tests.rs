@@ -135,6 +135,7 @@ fn a_worker_has_one_address_however_it_is_written() {
         (&["http://[::1]:1", "http://[0:0::0001]:1"], "http://[::1]:1"),
         (&["http://[FE80::A]"], "http://[fe80::a]:80"),
         (&["http://a:1/Engines/0/", "http://a:1/Engines/0"], "http://a:1/Engines/0"),
+        (&["https://a", "HTTPS://A:443/"], "https://a:443"),
         (&["http://vllm-0.pool_a.svc:65535"], "http://vllm-0.pool_a.svc:65535"),
     ] {
         for text in texts {
@@ -152,8 +153,6 @@ fn a_worker_address_that_would_lead_elsewhere_is_refused() {
         ("http://a:", "a port between 1 and 65535"),
         ("http://[::1]:", "a port between 1 and 65535"),
         ("http://a:+80", "a port between 1 and 65535"),
-        ("https://a", "https to workers is not available in this version"),
-        ("HTTPS://a:1", "https to workers is not available in this version"),
         ("http://a:1/v1", "without /v1"),
         ("http://a:1/engine/v1/", "without /v1"),
         ("http://a//b", "no empty and no dotted parts"),

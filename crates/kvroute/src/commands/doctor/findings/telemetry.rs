@@ -17,6 +17,7 @@ pub(super) fn of_probe(examined: &Examined) -> Vec<Finding> {
         reports(probe, &examined.trial),
         load(probe.engine, examined.load.as_ref().err()),
         unknown_engine(probe),
+        images(probe),
     ];
     found.into_iter().flatten().chain(unusable(probe)).collect()
 }
@@ -96,6 +97,21 @@ fn load(engine: EngineKind, error: Option<&LoadError>) -> Option<Finding> {
         format!("does not tell its load: {error}; a router then knows only what it sent itself"),
         error.remedy(engine),
     ))
+}
+
+/// Images come in, and nobody can ask what becomes of them.
+fn images(probe: &Probe) -> Option<Finding> {
+    let seen = probe.items_seen.filter(|seen| *seen > 0)?;
+    (probe.can_render == Some(false) && probe.engine.renders_images()).then(|| {
+        Finding::warning(
+            "images_uncounted",
+            format!(
+                "was sent {seen} images or the like, and does not tell what becomes of them: chats with images are routed \
+                 by load and counted by nobody"
+            ),
+            probe.engine.render_remedy(),
+        )
+    })
 }
 
 fn unknown_engine(probe: &Probe) -> Option<Finding> {

@@ -154,6 +154,23 @@ fn questions_that_failed_are_named_and_no_load_is_a_hint() {
 }
 
 #[test]
+fn images_that_nobody_can_ask_about_are_named_once_some_came() {
+    let images = |seen: Option<u64>, told: Option<bool>| {
+        with(|examined| {
+            examined.probe.engine = EngineKind::Vllm;
+            examined.probe.items_seen = seen;
+            examined.probe.can_render = told;
+        })
+    };
+    let quiet = images(None, Some(false));
+    assert!(!quiet.contains(&"images_uncounted".to_owned()));
+    assert_eq!(images(Some(0), Some(false)), quiet);
+    assert_eq!(images(Some(3), Some(true)), quiet);
+    assert_eq!(images(Some(3), None), quiet);
+    assert!(images(Some(3), Some(false)).contains(&"images_uncounted".to_owned()));
+}
+
+#[test]
 fn a_verdict_needs_an_event_and_a_report() {
     let verdict = |blocks, reused| {
         let mut examined = well();

@@ -21,9 +21,9 @@ pub(crate) struct Difference {
 /// How the lists differ as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// The engine has one id more, at the very beginning.
+    /// The engine has one special token more, at the very beginning.
     TheyBegin,
-    /// We have one id more, at the very beginning.
+    /// We have one special token more, at the very beginning.
     WeBegin,
     /// Anything else.
     Other,
@@ -57,11 +57,13 @@ pub(crate) enum Cause {
 // === impl Difference ===
 
 impl Difference {
-    /// The first difference, with the texts of its ids.
+    /// The first difference, with the texts of its ids. Only a special token can be what a tokenizer begins texts with; any
+    /// other at the beginning is something that a template writes.
     pub(crate) fn between(
         ours: &[TokenId],
         theirs: &[TokenId],
         text: impl Fn(&[TokenId]) -> String,
+        is_special: impl Fn(TokenId) -> bool,
     ) -> Option<Self> {
         if ours == theirs {
             return None;
@@ -72,8 +74,8 @@ impl Difference {
             Some((*shown.first()?, text(shown)))
         };
         let shape = match (ours, theirs) {
-            (_, [_, rest @ ..]) if rest == ours => Shape::TheyBegin,
-            ([_, rest @ ..], _) if rest == theirs => Shape::WeBegin,
+            (_, [first, rest @ ..]) if rest == ours && is_special(*first) => Shape::TheyBegin,
+            ([first, rest @ ..], _) if rest == theirs && is_special(*first) => Shape::WeBegin,
             _ => Shape::Other,
         };
         Some(Self { position: equal, ours: shown(ours), theirs: shown(theirs), shape })

@@ -1,6 +1,11 @@
 use super::super::ParityCase;
 use super::*;
 
+/// As tokens are that begin a text.
+fn is_special(id: TokenId) -> bool {
+    id == 1
+}
+
 fn case(kind: CaseKind, ours: &[TokenId], theirs: &[TokenId]) -> ParityCase {
     let name = match kind {
         CaseKind::PlainText => "plain text",
@@ -9,7 +14,7 @@ fn case(kind: CaseKind, ours: &[TokenId], theirs: &[TokenId]) -> ParityCase {
         CaseKind::Chat => "tools",
     };
     let text = |ids: &[TokenId]| format!("{ids:?}");
-    let outcome = match Difference::between(ours, theirs, text) {
+    let outcome = match Difference::between(ours, theirs, text, is_special) {
         None => Outcome::Equal,
         Some(difference) => Outcome::Differs(difference),
     };
@@ -23,12 +28,12 @@ fn causes(cases: Vec<ParityCase>) -> Vec<(Cause, Vec<&'static str>)> {
 
 #[test]
 fn the_first_position_is_named_with_both_ids() {
-    let found = Difference::between(&[1, 2, 3], &[1, 2, 9, 3], |ids| format!("{ids:?}")).unwrap();
+    let found = Difference::between(&[1, 2, 3], &[1, 2, 9, 3], |ids| format!("{ids:?}"), is_special).unwrap();
     assert_eq!((found.position, found.shape), (2, Shape::Other));
     assert_eq!((found.ours, found.theirs), (Some((3, "[3]".to_owned())), Some((9, "[9]".to_owned()))));
-    let found = Difference::between(&[1], &[1, 2], |_| String::new()).unwrap();
+    let found = Difference::between(&[1], &[1, 2], |_| String::new(), is_special).unwrap();
     assert_eq!((found.position, found.ours), (1, None));
-    assert_eq!(Difference::between(&[1, 2], &[1, 2], |_| String::new()), None);
+    assert_eq!(Difference::between(&[1, 2], &[1, 2], |_| String::new(), is_special), None);
 }
 
 #[test]
@@ -44,6 +49,16 @@ fn one_id_more_at_the_beginning_is_no_other_tokenizer() {
         causes(beside),
         [(Cause::MissingBegin, vec!["plain text", "chat"]), (Cause::Preparation, vec!["tools"])]
     );
+}
+
+/// A template that writes a line break in front of the token that begins a text.
+#[test]
+fn text_in_front_of_the_first_token_is_the_templates_doing() {
+    let ours =
+        vec![case(CaseKind::PlainText, &[5, 6], &[5, 6]), case(CaseKind::PlainChat, &[9, 1, 7], &[1, 7])];
+    assert_eq!(causes(ours), [(Cause::OtherTemplate, vec!["chat"])]);
+    let theirs = vec![case(CaseKind::PlainChat, &[1, 7], &[9, 1, 7])];
+    assert_eq!(causes(theirs), [(Cause::OtherTemplate, vec!["chat"])]);
 }
 
 #[test]

@@ -1,0 +1,78 @@
+//! The body of a worker's stream, whose first event may have been looked at before anybody is answered.
+//!
+//! An engine that sends the head of a stream before it looks at the request can tell of a failure only in the stream. As
+//! long as the client has nothing, such a failure is like any other: another worker may be asked.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::{Instant, timeout_at};
+
+use super::exchange::Limits;
+use super::failure::Failure;
+use super::told_error::{first_data, is_own_fault};
+use crate::error::error_text;
+
+/// So much of a stream is kept to look at its first event; a longer event is none of an error.
+const LONGEST_LOOK: usize = 64 << 10;
+
+/// What a worker streams.
+#[derive(Debug)]
+pub(crate) struct Streamed {
+    /// What was read already.
+    begun: Option<Bytes>,
+    /// `None` once it has ended.
+    rest: Option<Incoming>,
+    began_with_fault: bool,
+}
+
+// === impl Streamed ===
+
+impl Streamed {
+    /// A body of which nothing was read.
+    pub(super) const fn unread(body: Incoming) -> Self {
+        Self { begun: None, rest: Some(body), began_with_fault: false }
+    }
+
+    /// The same once its first event has come.
+    pub(super) async fn begun(body: Incoming, limits: &Limits) -> Result<Self, Failure> {
+        let (limit, until) = limits.first_piece(Instant::now());
+        let (mut seen, mut rest) = (BytesMut::new(), Some(body));
+        while let Some(body) =
+            rest.as_mut().filter(|_| seen.len() < LONGEST_LOOK && first_data(&seen).is_none())
+        {
+            match timeout_at(limits.deadline.min(until), body.frame()).await {
+                Ok(Some(Ok(frame))) => seen.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..])),
+                Ok(Some(Err(error))) => return Err(Failure::Broke(error_text(&error))),
+                Ok(None) => rest = None,
+                Err(_elapsed) if until < limits.deadline => return Err(limit),
+                Err(_elapsed) => return Err(limits.total()),
+            }
+        }
+        let began_with_fault = first_data(&seen).is_some_and(is_own_fault);
+        Ok(Self { begun: Some(seen.freeze()), rest, began_with_fault })
+    }
+
+    /// Whether its first event was looked at and is an error of the worker's own.
+    pub(super) const fn began_with_fault(&self) -> bool {
+        self.began_with_fault
+    }
+
+    /// The next piece.
+    pub(crate) fn poll_frame(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Some(begun) = self.begun.take().filter(|begun| !begun.is_empty()) {
+            return Poll::Ready(Some(Ok(Frame::data(begun))));
+        }
+        match &mut self.rest {
+            Some(rest) => Pin::new(rest).poll_frame(context),
+            None => Poll::Ready(None),
+        }
+    }
+}
