@@ -121,8 +121,8 @@ fn break_off(pieces: Pieces<'_>, endpoint: Endpoint) {
     let before = &forwarded[..forwarded.len() - event.len() + start];
     assert!(is_between_events(before), "{:?}", String::from_utf8_lossy(before));
     let last: &[u8] = match endpoint {
-        Endpoint::ChatCompletions | Endpoint::Completions => b"data: {\"error\":",
         Endpoint::Responses | Endpoint::Messages => b"event: error\ndata: {\"type\":\"error\",",
+        _ => b"data: {\"error\":",
     };
     assert!(event[start..].starts_with(last) && event.ends_with(b"}\n\n"));
 }
