@@ -6,6 +6,8 @@ mod discovering;
 mod funnel;
 mod keeping;
 mod lookup;
+#[cfg(test)]
+mod of_one_pool;
 mod pools;
 mod refusals;
 mod reloading;

@@ -1,4 +1,4 @@
-//! One Python environment for everything that comes as a Python package.
+//! Python environments, and the one for most of what comes as a Python package.
 
 use std::path::{Path, PathBuf};
 
@@ -20,14 +20,15 @@ pub(super) const PACKAGES: [&str; 6] = [
 
 /// The folder of the environment's programs.
 pub(super) fn set_up(cache: &Cache) -> Result<PathBuf> {
-    let entry = cache.entry("python", &PACKAGES.join(" "), make)?;
+    let entry = cache.entry("python", &PACKAGES.join(" "), |entry| environment(entry, &PACKAGES))?;
     Ok(entry.join("bin"))
 }
 
-fn make(entry: &Path) -> Result<()> {
+/// Makes an environment with these packages.
+pub(super) fn environment(entry: &Path, packages: &[&str]) -> Result<()> {
     run(command("python3").args(["-m", "venv"]).arg(entry))
         .context("python3 with its venv module is needed")?;
     let mut install = command(entry.join("bin/python"));
-    install.args(["-m", "pip", "install", "--disable-pip-version-check"]).args(PACKAGES);
+    install.args(["-m", "pip", "install", "--disable-pip-version-check"]).args(packages);
     run_logged(&mut install, &entry.join("install.log"))
 }

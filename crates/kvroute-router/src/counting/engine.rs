@@ -114,7 +114,9 @@ impl EngineTokenizer {
             };
             failure = format!("worker {worker}: {}", unasked.problem);
             if unasked.is_silent {
-                self.silent.lock().push((worker, Instant::now()));
+                let mut silent = self.silent.lock();
+                silent.retain(|(known, _)| *known != worker);
+                silent.push((worker, Instant::now()));
             }
         }
         Err(EncodeError { kind: EncodeErrorKind::Tokenizer, message: failure })

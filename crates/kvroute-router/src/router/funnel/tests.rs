@@ -2,24 +2,17 @@ use std::time::Duration;
 
 use kvroute_core::{DpRank, ModelName, Phase, Tokens, WorkerId, WorkerRank};
 use kvroute_funnel::{AttemptLedger, Close, Count, Opening, ReportExpectation};
-use kvroute_metrics::{Metrics, MetricsOptions, WorkerType};
+use kvroute_metrics::WorkerType;
 
 use super::*;
-use crate::config::{ClusterConfig, PoolConfig, RouterConfig, WorkerConfig};
-use crate::plan::RouterPlan;
+use crate::config::{PoolConfig, WorkerConfig};
+use crate::router::of_one_pool::router_of;
 
 /// A router of one pool whose worker nobody reaches.
 fn router() -> Router {
     let workers = vec![WorkerConfig::at("http://127.0.0.1:1")];
     let pool = PoolConfig { model: Some(ModelName::new("m")), ..PoolConfig::of_workers(workers) };
-    let plan = RouterPlan::new(RouterConfig {
-        pools: vec![pool],
-        seed: 7,
-        trace_sample: 1.0,
-        cluster: ClusterConfig::default(),
-    })
-    .unwrap();
-    Router::start(plan, Metrics::new(&MetricsOptions::default()).unwrap()).unwrap()
+    router_of(pool)
 }
 
 /// One attempt with so many input tokens.

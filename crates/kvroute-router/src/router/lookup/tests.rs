@@ -2,27 +2,20 @@ use std::time::Duration;
 
 use kvroute_core::{BlockSize, DpRank, ModelName, RankSlot, WorkerRank, WorkerRole};
 use kvroute_engine::EngineKind;
-use kvroute_metrics::{Metrics, MetricsOptions, WorkerState, WorkerType};
+use kvroute_metrics::{WorkerState, WorkerType};
 
 use super::*;
-use crate::config::{ClusterConfig, PoolConfig, RouterConfig, WorkerConfig};
+use crate::config::{PoolConfig, WorkerConfig};
 use crate::fleet::Fleet;
-use crate::plan::RouterPlan;
 use crate::rank::{Rank, RankParams};
 use crate::router::Router;
+use crate::router::of_one_pool::router_of;
 
 /// A router whose workers nobody reaches, but that believes the first of them to serve an adapter.
 fn router() -> Router {
     let workers = ["http://127.0.0.1:1", "http://127.0.0.2:1"].map(WorkerConfig::at);
     let pool = PoolConfig { model: Some(ModelName::new("base")), ..PoolConfig::of_workers(workers.into()) };
-    let plan = RouterPlan::new(RouterConfig {
-        pools: vec![pool],
-        seed: 7,
-        trace_sample: 1.0,
-        cluster: ClusterConfig::default(),
-    })
-    .unwrap();
-    Router::start(plan, Metrics::new(&MetricsOptions::default()).unwrap()).unwrap()
+    router_of(pool)
 }
 
 fn joins(router: &Router, worker: usize, adapters: &[&str]) {

@@ -1,10 +1,8 @@
 use std::collections::BTreeSet;
 
-use kvroute_metrics::{Metrics, MetricsOptions};
-
 use super::*;
-use crate::config::{ClusterConfig, PoolConfig, RouterConfig};
-use crate::plan::RouterPlan;
+use crate::config::PoolConfig;
+use crate::router::of_one_pool::router_of;
 
 /// Workers that are added one after the other, and of which most are gone at any time.
 const WORKERS: u16 = 200;
@@ -12,14 +10,7 @@ const WORKERS: u16 = 200;
 /// A router that has nobody, of a model that is known.
 fn router() -> Router {
     let pool = PoolConfig { model: Some(ModelName::new("m")), ..PoolConfig::of_workers(Vec::new()) };
-    let plan = RouterPlan::new(RouterConfig {
-        pools: vec![pool],
-        seed: 7,
-        trace_sample: 1.0,
-        cluster: ClusterConfig::default(),
-    })
-    .unwrap();
-    Router::start(plan, Metrics::new(&MetricsOptions::default()).unwrap()).unwrap()
+    router_of(pool)
 }
 
 /// Nobody listens there.
