@@ -17,6 +17,7 @@ mod tests;
 use std::borrow::Cow;
 
 pub use error::JsonError;
+pub(crate) use text::string_length;
 
 /// Reads one JSON text from the left to the right.
 #[derive(Clone, Debug)]

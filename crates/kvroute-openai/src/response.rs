@@ -10,6 +10,7 @@ mod death;
 mod delivered;
 mod figures;
 mod ids;
+mod likeness;
 mod report;
 mod typed;
 mod usage;
@@ -24,6 +25,7 @@ pub use self::correction::UsageCorrection;
 pub use self::delivered::Delivered;
 use self::delivered::PartSaid;
 use self::ids::{IdReader, Listed};
+use self::likeness::Likeness;
 use self::report::ReportDraft;
 use self::typed::{Ending, TypedPart};
 use self::usage::MessageUsage;
@@ -62,6 +64,7 @@ pub(crate) struct PartReader {
     has_died: bool,
     /// Those of the part that was read last.
     edits: Edits,
+    likeness: Likeness,
 }
 
 /// What one part says, before it is known to be whole.
@@ -123,6 +126,11 @@ impl PartReader {
     pub(crate) fn read(&mut self, text: &str, observations: &mut Vec<Observation>) -> Option<Part> {
         let (before, ids) = (observations.len(), self.ids.ids().len());
         self.edits.clear();
+        if let Some(choice) = self.likeness.choice_of(text) {
+            observations.push(Observation::Content { choice });
+            return Some(Part::default());
+        }
+        self.likeness.forget();
         match self.walk(text, observations) {
             Ok(said) if said.is_error && self.delivered.is_some() && death::is_told(text) => {
                 observations.truncate(before);
@@ -132,7 +140,9 @@ impl PartReader {
             Ok(said) => {
                 self.conclude(&said, observations);
                 let is_withheld = self.deliver(&said, &observations[before..]);
-                Some(Part { is_withheld, ..self.part(&said) })
+                let part = Part { is_withheld, ..self.part(&said) };
+                self.learn(text, &said, part, &observations[before..]);
+                Some(part)
             }
             Err(_) => {
                 observations.truncate(before);
@@ -248,6 +258,17 @@ impl PartReader {
         }
         delivered.take(&part, observations, self.ids.ids());
         repeats_role && is_empty
+    }
+
+    /// Parts to come may differ from this one in nothing but the text.
+    fn learn(&mut self, part: &str, said: &Said<'_>, read: Part, observations: &[Observation]) {
+        let is_text_alone = matches!(observations, [Observation::Content { .. }]) && read == Part::default();
+        let changes_nothing = said.typed.changes_nothing()
+            && self.delivered.as_ref().is_none_or(|delivered| delivered.is_settled());
+        let text = said.choices.as_ref().and_then(Choices::only_text);
+        if let Some((choice, written)) = text.filter(|_| is_text_alone && changes_nothing) {
+            self.likeness.learn(part, written, choice);
+        }
     }
 
     fn conclude(&mut self, said: &Said<'_>, observations: &mut Vec<Observation>) {

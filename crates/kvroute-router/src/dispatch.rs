@@ -117,7 +117,7 @@ pub(crate) async fn ask(
         let answer = match Answer::to(request, attempt, limits).await {
             Ok(answer) => answer,
             Err(failure) if has_broken => return Err(failure.behind_a_break()),
-            Err(failure) if failure.is_stale(attempt) => {
+            Err(failure) if failure.is_stale() => {
                 attempt.pool().metrics().retried(RetryReason::Stale);
                 has_broken = true;
                 continue;

@@ -12,14 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kvroute_core::Blocks;
-use kvroute_engine::{EngineLoad, EngineLoads, fetch_load};
+use kvroute_engine::{EngineLoad, EngineLoads, HttpClient, fetch_load};
 use kvroute_select::ForeignLoad;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::log_gate::LogGate;
 use crate::rank::Rank;
-use crate::upstream::UpstreamClient;
 
 /// Intervals after which the latest word is too old to be used.
 const USABLE_INTERVALS: u32 = 3;
@@ -45,7 +44,7 @@ pub(crate) struct ToldLoad {
 /// Asks one worker.
 struct Asker {
     ranks: Vec<Arc<Rank>>,
-    client: UpstreamClient,
+    client: HttpClient,
     patience: Duration,
     complaints: LogGate,
 }
@@ -53,7 +52,7 @@ struct Asker {
 /// Asks the worker of these ranks for their load until told to stop.
 pub(crate) async fn follow(
     ranks: Vec<Arc<Rank>>,
-    client: UpstreamClient,
+    client: HttpClient,
     interval: Duration,
     stop: CancellationToken,
 ) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use kvroute_core::{BlockSize, ModelName, Phase, RankSlot, WorkerRole};
-use kvroute_engine::EngineKind;
+use kvroute_engine::{EngineKind, HttpClient};
 use kvroute_history::History;
 use kvroute_metrics::{HistoryBounds, OverheadMetrics, PoolLabels, PoolMetrics, StageMetrics};
 use kvroute_openai::ClientRequest;
@@ -33,7 +33,7 @@ use crate::resending::Resending;
 use crate::router::Shared;
 use crate::seats::Seats;
 use crate::snapshots::SnapshotFile;
-use crate::upstream::{self, UpstreamClient};
+use crate::upstream::{self, Upstream};
 use crate::worker::Worker;
 
 /// Longest time that a refused client is asked to stay away.
@@ -60,7 +60,8 @@ pub(crate) struct Pool {
     metrics: PoolMetrics,
     stages: [StageMetrics; Phase::ALL.len()],
     overhead: OverheadMetrics,
-    client: UpstreamClient,
+    client: HttpClient,
+    upstream: Upstream,
     streams: Streams,
     resending: Resending,
     missing_reports: LogGate,
@@ -121,6 +122,7 @@ impl Pool {
             slots: Mutex::default(),
             members: Comparison::default(),
             client: upstream::client(config.timeouts.connect, &config.tls),
+            upstream: Upstream::new(config.timeouts.connect, &config.tls),
             streams: shared.streams().clone(),
             resending: Resending::default(),
             missing_reports: LogGate::default(),
@@ -155,9 +157,14 @@ impl Pool {
         self.config().timeouts
     }
 
-    /// The client towards its workers.
-    pub(crate) const fn client(&self) -> &UpstreamClient {
+    /// For small calls to its workers.
+    pub(crate) const fn client(&self) -> &HttpClient {
         &self.client
+    }
+
+    /// What its requests reach its workers by.
+    pub(crate) const fn upstream(&self) -> &Upstream {
+        &self.upstream
     }
 
     /// What guards and ends its streams.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvroute_engine::{Probe, ProbeError, check_health, probe};
+use kvroute_engine::{HttpClient, Probe, ProbeError, check_health, probe};
 use kvroute_metrics::WorkerState;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use crate::health::Questions;
 use crate::membership::Membership;
 use crate::plan::PoolPlan;
 use crate::router::Shared;
-use crate::upstream::{self, UpstreamClient};
+use crate::upstream;
 use crate::worker::Worker;
 
 /// How often a worker is asked again what it is: a new process on the old address may be just as well.
@@ -34,7 +34,7 @@ pub(crate) struct Supervisor {
     shared: Arc<Shared>,
     plan: Arc<PoolPlan>,
     worker: Arc<Worker>,
-    client: UpstreamClient,
+    client: HttpClient,
     stop: CancellationToken,
 }
 

@@ -1,23 +1,188 @@
-//! The HTTP client towards the workers.
+//! Requests to the workers of one pool, over connections that whoever waits for an answer drives himself.
+//!
+//! A client library gives each connection a task of its own, so that each piece of a stream is handed from one task to
+//! another before it is written on. Here the connection is part of the answer's body: what its worker has sent is read,
+//! looked at and written to the client in one go, and a request that is given up closes it at once.
 
+mod body;
+mod line;
+mod lines;
+mod shared;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderValue, Request, Response, Uri, header};
+use http_body_util::Full;
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::Connection as _;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kvroute_engine::{Connector, HttpClient, UpstreamTls};
+use tokio::runtime::{self, Handle};
+use tower_service::Service;
 
-/// A pooled client; one a pool, because the connect timeout and the certificates are the pool's.
-pub(crate) type UpstreamClient = HttpClient;
+pub(crate) use self::body::AnswerBody;
+use self::line::Line;
+use self::lines::Lines;
+use self::shared::SharedLine;
 
 /// Below the 5 s after which uvicorn closes an idle connection: a socket that the engine is about to close must
 /// not be taken for a request.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// Builds a client whose connections stand within `connect` or fail. Those to `https` addresses are made as `tls` says,
-/// and speak HTTP/2 where the worker offers it.
-pub(crate) fn client(connect: Duration, tls: &UpstreamTls) -> UpstreamClient {
+/// What connects to the workers of a pool; one a pool, because the connect timeout and the certificates are the pool's.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    connector: Connector,
+    lines: Arc<Lines>,
+}
+
+/// Where a line leads: from this thread to a host and port, by TLS or not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Target {
+    /// The runtime that waits for the socket: one that another thread waits for would cost its answers a detour.
+    runtime: runtime::Id,
+    is_secure: bool,
+    authority: Authority,
+}
+
+/// Why a worker did not answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unanswered {
+    /// There is no connection to it.
+    #[error("cannot connect")]
+    Unreached(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The connection broke under the request.
+    #[error("{source}")]
+    Broke {
+        source: hyper::Error,
+        /// Whether its worker had closed the connection before the request came, as far as can be told.
+        is_stale: bool,
+    },
+}
+
+/// A client that keeps its connections to itself, for calls beside the inference path.
+pub(crate) fn client(connect: Duration, tls: &UpstreamTls) -> HttpClient {
     Client::builder(TokioExecutor::new())
         .pool_idle_timeout(IDLE)
         .pool_timer(TokioTimer::new())
         .build(Connector::new(connect, tls))
+}
+
+// === impl Upstream ===
+
+impl Upstream {
+    /// Connections stand within `connect` or fail. Those to `https` addresses are made as `tls` says, and speak HTTP/2 where
+    /// the worker offers it.
+    pub(crate) fn new(connect: Duration, tls: &UpstreamTls) -> Self {
+        Self { connector: Connector::new(connect, tls), lines: Arc::default() }
+    }
+
+    /// Sends a request to the absolute address that it names, and returns the head of the answer. What is dropped before the
+    /// answer has ended closes its connection.
+    pub(crate) async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<AnswerBody>, Unanswered> {
+        let target = Target::of(request.uri())?;
+        if let Some(shared) = self.lines.shared(&target) {
+            return self.over_shared(shared, &target, request).await;
+        }
+        if let Some(line) = self.lines.take(&target) {
+            return self.over(line, target, request).await;
+        }
+        let stream =
+            self.connector.clone().call(request.uri().clone()).await.map_err(Unanswered::Unreached)?;
+        if !stream.connected().is_negotiated_h2() {
+            return self.over(Line::open(stream).await?, target, request).await;
+        }
+        let shared = SharedLine::open(stream).await?;
+        self.lines.share(&target, &shared);
+        self.over_shared(shared, &target, request).await
+    }
+
+    async fn over(
+        &self,
+        mut line: Box<Line>,
+        target: Target,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<AnswerBody>, Unanswered> {
+        target.address(&mut request);
+        match line.exchange(request).await {
+            Ok(answer) => {
+                let home = Arc::clone(&self.lines);
+                Ok(answer.map(|body| AnswerBody::own(body, line, home, target)))
+            }
+            Err(source) => Err(self.broke(source, line.has_answered(), &target)),
+        }
+    }
+
+    async fn over_shared(
+        &self,
+        mut shared: SharedLine,
+        target: &Target,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<AnswerBody>, Unanswered> {
+        match shared.exchange(request).await {
+            Ok(answer) => Ok(answer.map(AnswerBody::shared)),
+            Err(source) => Err(self.broke(source, shared.has_answered(), target)),
+        }
+    }
+
+    /// An engine closes connections that were idle for a while, and a request may be on its way when it does. Such a request
+    /// was not read by anybody. It cannot be told from one that killed its engine, but by two signs: the connection had
+    /// brought an answer before, and it ended without a byte. Where one is stale its likes are too.
+    fn broke(&self, source: hyper::Error, has_answered: bool, target: &Target) -> Unanswered {
+        let is_stale = has_answered && !source.is_parse();
+        if is_stale {
+            self.lines.forget(target);
+        }
+        Unanswered::Broke { source, is_stale }
+    }
+}
+
+// === impl Target ===
+
+impl Target {
+    fn of(address: &Uri) -> Result<Self, Unanswered> {
+        let authority = address.authority().cloned();
+        let authority = authority.ok_or_else(|| Unanswered::Unreached("its address names no host".into()))?;
+        let is_secure = address.scheme() == Some(&Scheme::HTTPS);
+        Ok(Self { runtime: Handle::current().id(), is_secure, authority })
+    }
+
+    /// Puts the host where a request of HTTP/1 has it.
+    fn address(&self, request: &mut Request<Full<Bytes>>) {
+        if let Ok(host) = HeaderValue::from_str(self.authority.as_str()) {
+            request.headers_mut().insert(header::HOST, host);
+        }
+        let path = request.uri().path_and_query().cloned();
+        *request.uri_mut() = path.unwrap_or_else(|| PathAndQuery::from_static("/")).into();
+    }
+}
+
+// === impl Unanswered ===
+
+impl Unanswered {
+    /// Whether there was no connection: then the worker has not seen the request.
+    pub(crate) const fn is_connect(&self) -> bool {
+        matches!(self, Self::Unreached(_))
+    }
+
+    /// Whether the request may be sent once more to the same worker.
+    pub(crate) const fn is_stale(&self) -> bool {
+        matches!(self, Self::Broke { is_stale: true, .. })
+    }
+}
+
+impl From<hyper::Error> for Unanswered {
+    /// A connection that broke before it was used.
+    fn from(source: hyper::Error) -> Self {
+        Self::Broke { source, is_stale: false }
+    }
 }

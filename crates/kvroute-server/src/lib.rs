@@ -21,6 +21,7 @@ mod placed;
 mod rate;
 mod reload;
 mod server;
+mod threads;
 mod tls;
 mod trust;
 

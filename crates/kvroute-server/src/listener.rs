@@ -31,6 +31,7 @@ use turned_away::TurnedAway;
 
 use crate::limits::Limits;
 use crate::server::{Security, ServeConfig};
+use crate::threads::Place;
 use crate::tls::ServerTls;
 use crate::trust::TrustedNetworks;
 
@@ -93,6 +94,7 @@ impl Listener {
     pub(crate) async fn serve(
         self,
         app: Router,
+        place: Place,
         stop: CancellationToken,
         drain: Duration,
         expired: impl FnOnce(),
@@ -110,7 +112,9 @@ impl Listener {
                         }
                         turned_away.over();
                         let bounds = terms.bounds(peer.ip());
-                        connections.spawn(connection::serve(socket, bounds, app.clone(), stop.clone()));
+                        let (app, stop) = (app.clone(), stop.clone());
+                        let serve = |socket| connection::serve(socket, bounds, app, stop);
+                        place.serve(&mut connections, socket, serve);
                     }
                     Err(error) => pause_after(&error).await,
                 },

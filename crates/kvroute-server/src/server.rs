@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::listener::{ListenError, Listener};
 use crate::live::Live;
 use crate::reload::{Fixed, Reload};
+use crate::threads::{Place, Threads};
 use crate::tls::ServerTls;
 use crate::{admin_plane, data_plane, descriptors};
 
@@ -84,6 +85,9 @@ pub enum StartError {
     /// A pool cannot work as configured.
     #[error(transparent)]
     Router(#[from] RouterError),
+    /// The operating system gives no threads.
+    #[error("cannot start the threads that serve clients: {0}; raise the limit of processes (ulimit -u)")]
+    Threads(#[source] std::io::Error),
 }
 
 /// A running router.
@@ -97,6 +101,7 @@ pub struct Server {
     planes: TaskTracker,
     data_drained: TaskTracker,
     reload: Reload,
+    threads: Threads,
 }
 
 // === impl ServeConfig ===
@@ -137,13 +142,22 @@ impl Server {
             planes: TaskTracker::new(),
             data_drained: TaskTracker::new(),
             reload: Reload::new(Arc::clone(&live), fixed),
+            threads: Threads::start().map_err(StartError::Threads)?,
         };
         let data_app = data_plane::app(DataPlane { router: Arc::clone(&router), live: Arc::clone(&live) });
         let cutting = Arc::clone(&router);
         let cut_streams = move || cutting.cut_streams();
-        server.data_drained.spawn(data.serve(data_app, server.stop_data.clone(), config.drain, cut_streams));
+        let serving =
+            data.serve(data_app, server.threads.place(), server.stop_data.clone(), config.drain, cut_streams);
+        server.data_drained.spawn(serving);
         let admin_app = admin_plane::app(AdminPlane { router, live });
-        server.planes.spawn(admin.serve(admin_app, server.stop_admin.clone(), ADMIN_DRAIN, || {}));
+        server.planes.spawn(admin.serve(
+            admin_app,
+            Place::Here,
+            server.stop_admin.clone(),
+            ADMIN_DRAIN,
+            || {},
+        ));
         tracing::info!(listen = %server.data_address, admin = %server.admin_address, "serving");
         Ok(server)
     }
@@ -180,5 +194,6 @@ impl Server {
         self.planes.close();
         self.planes.wait().await;
         self.router.stop().await;
+        drop(self.threads);
     }
 }

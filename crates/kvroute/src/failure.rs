@@ -59,7 +59,7 @@ impl From<StartError> for Failure {
     /// A port in use passes, a setting stays wrong.
     fn from(error: StartError) -> Self {
         match error {
-            StartError::Listen(_) => Self::Failed(error.to_string()),
+            StartError::Listen(_) | StartError::Threads(_) => Self::Failed(error.to_string()),
             StartError::AdminOpen(_) | StartError::Metrics(_) | StartError::Router(_) => {
                 Self::Usage(error.to_string())
             }

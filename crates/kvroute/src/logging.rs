@@ -1,15 +1,19 @@
 //! Logs go to standard error, so that results on standard output can be piped. No log names a prompt's text.
 
+mod background;
 mod fields;
 
 use std::io::IsTerminal;
 
 use kvroute_router::ACCESS;
 use tracing_subscriber::filter::Directive;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, registry};
 
+use self::background::Background;
+pub(crate) use self::background::Writing;
 use self::fields::LineFields;
 use crate::config::LogFormat;
 use crate::export::SpanLayer;
@@ -39,17 +43,36 @@ impl<'a> Log<'a> {
         Self { flag, default, format: LogFormat::Text, access: true }
     }
 
-    /// Starts it, and hands spans to `spans`.
-    pub(crate) fn start(&self, spans: Option<SpanLayer>) -> Result<(), Failure> {
+    /// Starts it. Each line is written before anything goes on.
+    pub(crate) fn start(&self) -> Result<(), Failure> {
+        self.start_with(std::io::stderr, None)
+    }
+
+    /// Starts it, and hands spans to `spans`. Lines are written beside the work until what is returned is dropped.
+    pub(crate) fn start_beside(&self, spans: Option<SpanLayer>) -> Result<Writing, Failure> {
+        let lines = Background::default();
+        self.start_with(lines.clone(), spans)?;
+        lines
+            .to(std::io::stderr())
+            .map_err(|error| Failure::while_doing("cannot start the thread that writes the log", error))
+    }
+
+    fn start_with<W>(&self, output: W, spans: Option<SpanLayer>) -> Result<(), Failure>
+    where
+        W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+    {
         registry()
-            .with(self.lines()?)
+            .with(self.lines(output)?)
             .with(spans.map(SpanLayer::filtered))
             .try_init()
             .map_err(|error| Failure::while_doing("logging cannot be started", error))
     }
 
-    fn lines(&self) -> Result<Box<dyn Layer<Registry> + Send + Sync>, Failure> {
-        let lines = fmt::layer().with_writer(std::io::stderr);
+    fn lines<W>(&self, output: W) -> Result<Box<dyn Layer<Registry> + Send + Sync>, Failure>
+    where
+        W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+    {
+        let lines = fmt::layer().with_writer(output);
         Ok(match self.format {
             LogFormat::Text => {
                 let lines = lines.fmt_fields(LineFields).with_ansi(std::io::stderr().is_terminal());

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), Failure> {
     let (flag, default) = (cli.log.as_deref(), cli.command.default_log());
     if !matches!(cli.command, Command::Serve(_)) {
-        Log::of_tool(flag, default).start(None)?;
+        Log::of_tool(flag, default).start()?;
     }
     match cli.command {
         // Its log is configured, so it starts it itself.

@@ -11,4 +11,5 @@ mod binary {
     mod metrics;
     mod process;
     mod serve;
+    mod unread_log;
 }

@@ -36,6 +36,11 @@ pub(super) fn scan(bytes: &[u8]) -> Result<Scanned, Problem> {
     }
 }
 
+/// Bytes of the string that begins here, up to its closing quote; `None` for what is no string.
+pub(crate) fn string_length(text: &str) -> Option<usize> {
+    scan(text.as_bytes()).ok().map(|scanned| scanned.length)
+}
+
 /// Bytes before the first quote, backslash or control character: eight at a time, because most of a prompt
 /// is such a run.
 fn plain_run(bytes: &[u8]) -> usize {

@@ -29,6 +29,8 @@ pub(super) struct Choices<'a> {
 pub(super) struct Words<'a> {
     /// Text that is not empty, as it is written.
     pub(super) text: Option<&'a str>,
+    /// Where that begins.
+    pub(super) text_at: usize,
     /// Where the value of `role` stands.
     pub(super) role: Option<Range<usize>>,
     /// A thought, a call or a refusal.
@@ -93,6 +95,14 @@ impl<'a> Choices<'a> {
         }
     }
 
+    /// The only choice and the place of its text, if it says nothing else in words.
+    pub(super) fn only_text(&self) -> Option<(u32, Range<usize>)> {
+        let Words { text, text_at, has_other, .. } = self.words;
+        let is_text_alone = self.count == 1 && !has_other;
+        let text = text.filter(|_| is_text_alone)?;
+        Some((self.index, text_at..text_at + text.len()))
+    }
+
     /// Words and whether they are of the first choice, where there is only one.
     pub(super) fn only_words(&self) -> Option<(&Words<'a>, bool)> {
         (self.count == 1).then_some((&self.words, self.index == 0))
@@ -136,14 +146,14 @@ impl<'a> Choice<'a> {
     }
 
     fn read_text(&mut self, reader: &mut JsonReader<'a>) -> Result<(), JsonError> {
-        let kind = reader.kind()?;
+        let (kind, start) = (reader.kind()?, reader.position());
         let written = reader.skip()?;
         if !is_filled_with(kind, written) {
             return Ok(());
         }
         self.has_content = true;
         self.words.has_other |= kind != JsonKind::String || self.words.text.is_some();
-        self.words.text = Some(written);
+        (self.words.text, self.words.text_at) = (Some(written), start);
         Ok(())
     }
 

@@ -130,6 +130,11 @@ impl Delivered {
         (self.is_continued && told != written).then_some(told)
     }
 
+    /// Whether it stays as it is, whatever text comes.
+    pub(super) const fn is_settled(&self) -> bool {
+        self.has_content && self.obstacle.is_some() && !self.is_continued
+    }
+
     /// Whether a role is told again.
     pub(super) fn repeats_role(&self, said: &PartSaid<'_>) -> bool {
         self.is_continued && self.has_role && said.role.is_some()

@@ -234,3 +234,5 @@ proptest! {
         prop_assert!(text[..].ends_with(&rest[head..]));
     }
 }
+
+mod likeness;

@@ -112,6 +112,11 @@ impl<'a> TypedPart<'a> {
         JsonReader::new(written).string().ok().map(|id| id.into_owned())
     }
 
+    /// Whether the answer stands where it stood, but for content.
+    pub(super) fn changes_nothing(&self) -> bool {
+        self.ending() == Ending::None && self.sequence_number.is_none() && self.response_id().is_none()
+    }
+
     pub(super) const fn sequence_number(&self) -> Option<u64> {
         self.sequence_number
     }

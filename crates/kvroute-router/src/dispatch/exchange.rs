@@ -5,7 +5,6 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::response::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
 use kvroute_core::Phase;
 use kvroute_engine::EngineKind;
 use kvroute_metrics::{RetryReason, Stage};
@@ -17,6 +16,7 @@ use super::streamed::Streamed;
 use crate::attempt::Attempt;
 use crate::config::Timeouts;
 use crate::error::error_text;
+use crate::upstream::AnswerBody;
 
 /// Largest whole answer. It has to be in memory, because its report stands at its end.
 const LARGEST_ANSWER: usize = 256 << 20;
@@ -116,13 +116,13 @@ async fn head(
     request: Request<Full<Bytes>>,
     attempt: &mut Attempt,
     limits: &Limits,
-) -> Result<Response<Incoming>, Failure> {
+) -> Result<Response<AnswerBody>, Failure> {
     let stage = attempt.pool().stages(attempt.phase()).enter(Stage::Dispatch);
     let (sent_at, head_until) = (Instant::now(), limits.started + limits.timeouts.first_byte);
     let cut = attempt.pool().streams().cut.clone();
     let had_it = attempt.hand_over();
-    let answer = attempt.pool().client().request(request);
-    let waited = timeout_at(limits.deadline.min(head_until), answer);
+    let waited =
+        async { timeout_at(limits.deadline.min(head_until), attempt.pool().upstream().send(request)).await };
     let answer = match cut.run_until_cancelled_owned(waited).await {
         Some(Ok(Ok(answer))) => answer,
         Some(Ok(Err(error))) => {
@@ -137,7 +137,6 @@ async fn head(
         Some(Err(_elapsed)) => return Err(Failure::TimedOut("total", limits.timeouts.total)),
         None => return Err(Failure::CutOff),
     };
-    attempt.pool().resending().brought(&answer);
     if answer.status().is_informational() {
         let cause = format!("it answered with {}, which nobody asked for", answer.status());
         return Err(Failure::Broke(cause));
@@ -155,7 +154,7 @@ fn tells_failures_in_streams(attempt: &Attempt) -> bool {
     attempt.rank().engine == EngineKind::Sglang || attempt.phase() == Phase::Decode
 }
 
-fn is_event_stream(answer: &Response<Incoming>) -> bool {
+fn is_event_stream(answer: &Response<AnswerBody>) -> bool {
     media_type(answer.headers()).is_some_and(|text| text.starts_with("text/event-stream"))
 }
 
@@ -182,7 +181,7 @@ fn announced_length(head: &Parts) -> Option<usize> {
 }
 
 async fn read_whole(
-    mut upstream: Incoming,
+    mut upstream: AnswerBody,
     announced: Option<usize>,
     limits: &Limits,
 ) -> Result<Bytes, Failure> {

@@ -5,12 +5,12 @@ use std::error::Error as _;
 use std::io;
 use std::time::Duration;
 
-use hyper_util::client::legacy::Error as ClientError;
 use kvroute_metrics::RetryReason;
 
 use super::Failed;
 use crate::attempt::Attempt;
 use crate::error::{ErrorKind, RouteError, error_text};
+use crate::upstream::Unanswered;
 
 /// ENOMEM, ENFILE, EMFILE, EADDRNOTAVAIL and ENOBUFS: this process ran out of something, which says nothing about a
 /// worker.
@@ -25,9 +25,9 @@ pub(crate) enum Failure {
     Unusable(String),
     /// The worker computed a prompt for another one and did not say where that finds it; what to do about it.
     NotHandedOver(String),
-    /// The client library had no answer at all.
+    /// There was no answer at all.
     Unanswered {
-        error: ClientError,
+        error: Unanswered,
         /// Whether a connection to the worker had broken under the request before.
         has_broken: bool,
     },
@@ -52,13 +52,10 @@ impl Failure {
         }
     }
 
-    /// Whether the worker had closed the connection before the request came, as far as can be told: one that had brought
-    /// answers ended without one.
-    pub(super) fn is_stale(&self, attempt: &Attempt) -> bool {
+    /// Whether the worker had closed the connection before the request came, as far as can be told.
+    pub(super) fn is_stale(&self) -> bool {
         match self {
-            Self::Unanswered { error, has_broken: false } if !error.is_connect() => {
-                attempt.pool().resending().was_proven(error)
-            }
+            Self::Unanswered { error, has_broken } => !has_broken && error.is_stale(),
             _ => false,
         }
     }
@@ -72,8 +69,8 @@ impl Failure {
     }
 }
 
-/// The client library's error before any answer: the worker could not be reached, or it broke.
-fn unanswered(attempt: Attempt, error: &ClientError, has_broken: bool) -> Failed {
+/// There is no answer at all: the worker could not be reached, or it broke.
+fn unanswered(attempt: Attempt, error: &Unanswered, has_broken: bool) -> Failed {
     let cause = error_text(error);
     let io_error = io_error_of(error);
     if io_error.and_then(io::Error::raw_os_error).is_some_and(|code| SHORTAGES.contains(&code)) {
@@ -91,7 +88,7 @@ fn unanswered(attempt: Attempt, error: &ClientError, has_broken: bool) -> Failed
     broke(attempt, cause, reason)
 }
 
-fn io_error_of(error: &ClientError) -> Option<&io::Error> {
+fn io_error_of(error: &Unanswered) -> Option<&io::Error> {
     let mut cause = error.source();
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<io::Error>() {

@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 use super::exchange::Limits;
 use super::failure::Failure;
 use super::told_error::{first_data, is_own_fault};
 use crate::error::error_text;
+use crate::upstream::AnswerBody;
 
 /// So much of a stream is kept to look at its first event; a longer event is none of an error.
 const LONGEST_LOOK: usize = 64 << 10;
@@ -26,7 +26,7 @@ pub(crate) struct Streamed {
     /// What was read already.
     begun: Option<Bytes>,
     /// `None` once it has ended.
-    rest: Option<Incoming>,
+    rest: Option<AnswerBody>,
     began_with_fault: bool,
 }
 
@@ -34,12 +34,12 @@ pub(crate) struct Streamed {
 
 impl Streamed {
     /// A body of which nothing was read.
-    pub(super) const fn unread(body: Incoming) -> Self {
+    pub(super) const fn unread(body: AnswerBody) -> Self {
         Self { begun: None, rest: Some(body), began_with_fault: false }
     }
 
     /// The same once its first event has come.
-    pub(super) async fn begun(body: Incoming, limits: &Limits) -> Result<Self, Failure> {
+    pub(super) async fn begun(body: AnswerBody, limits: &Limits) -> Result<Self, Failure> {
         let (limit, until) = limits.first_piece(Instant::now());
         let (mut seen, mut rest) = (BytesMut::new(), Some(body));
         while let Some(body) =

@@ -39,7 +39,7 @@ impl Running {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), "test", &terms).await.unwrap();
         let (address, stop) = (listener.address(), CancellationToken::new());
         let mut served = JoinSet::new();
-        served.spawn(listener.serve(app, stop.clone(), HOUR, || ()));
+        served.spawn(listener.serve(app, Place::Here, stop.clone(), HOUR, || ()));
         Self { address, stop, served }
     }
 

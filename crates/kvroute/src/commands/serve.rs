@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::config::{self, ServeFlags, Telemetry};
 use crate::export::{self, Export};
 use crate::failure::Failure;
-use crate::logging::Log;
+use crate::logging::{Log, Writing};
 use crate::signals::{HangUps, StopSignals};
 use reloading::Reloading;
 
@@ -21,7 +21,7 @@ const SHORTEST_FLUSH: Duration = Duration::from_secs(1);
 /// Serves until SIGTERM or Ctrl-C; a second signal does not wait for streams. SIGHUP and changed files are taken over meanwhile. `log` and `default_log` are filters.
 pub(crate) async fn run(flags: ServeFlags, log: Option<&str>, default_log: &str) -> Result<(), Failure> {
     let loaded = config::load(&flags, config::process_environment()?)?;
-    let export = watch(&loaded.telemetry, log, default_log)?;
+    let (_writing, export) = watch(&loaded.telemetry, log, default_log)?;
     for warning in loaded.warnings {
         tracing::warn!("{warning}");
     }
@@ -48,7 +48,11 @@ pub(crate) async fn run(flags: ServeFlags, log: Option<&str>, default_log: &str)
 }
 
 /// Starts the log, and the export of spans if there is to be one. Without it the router serves all the same.
-fn watch(telemetry: &Telemetry, log: Option<&str>, default_log: &str) -> Result<Option<Export>, Failure> {
+fn watch(
+    telemetry: &Telemetry,
+    log: Option<&str>,
+    default_log: &str,
+) -> Result<(Writing, Option<Export>), Failure> {
     let Telemetry { access, format, otlp } = telemetry;
     let log = Log { flag: log, default: default_log, format: *format, access: *access };
     let (spans, export, problem) = match otlp.as_deref().map(export::start) {
@@ -56,11 +60,11 @@ fn watch(telemetry: &Telemetry, log: Option<&str>, default_log: &str) -> Result<
         Some(Ok((spans, export))) => (Some(spans), Some(export), None),
         Some(Err(problem)) => (None, None, Some(problem)),
     };
-    log.start(spans)?;
+    let writing = log.start_beside(spans)?;
     if let Some(problem) = problem {
         tracing::warn!(%problem, "spans are not exported; set tracing.otlp to \"off\" if they are not wanted");
     }
-    Ok(export)
+    Ok((writing, export))
 }
 
 async fn stop(server: Server, export: Option<Export>, by: Instant) {

@@ -1,0 +1,55 @@
+//! One connection of HTTP/2, which many requests share and which therefore has a task of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::TokioExecutor;
+use kvroute_engine::WorkerStream;
+
+/// Sends requests over a connection that lives as long as anybody holds one of these, or reads an answer.
+#[derive(Clone, Debug)]
+pub(super) struct SharedLine {
+    requests: SendRequest<Full<Bytes>>,
+    has_answered: Arc<AtomicBool>,
+}
+
+// === impl SharedLine ===
+
+impl SharedLine {
+    /// A line that has served nobody yet.
+    pub(super) async fn open(stream: WorkerStream) -> hyper::Result<Self> {
+        let (requests, connection) = handshake(TokioExecutor::new(), stream).await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a worker's connection of HTTP/2 ended early");
+            }
+        });
+        Ok(Self { requests, has_answered: Arc::default() })
+    }
+
+    /// Whether it has brought the head of an answer to anybody.
+    pub(super) fn has_answered(&self) -> bool {
+        self.has_answered.load(Ordering::Relaxed)
+    }
+
+    /// Whether it takes requests no more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.requests.is_closed()
+    }
+
+    /// Sends a request and returns the head of its answer.
+    pub(super) async fn exchange(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> hyper::Result<Response<Incoming>> {
+        self.requests.ready().await?;
+        let answer = self.requests.send_request(request).await?;
+        self.has_answered.store(true, Ordering::Relaxed);
+        Ok(answer)
+    }
+}
