@@ -287,7 +287,9 @@ mod tests {
             let rank = Candidate { recent: Tokens::new(recent), context: Tokens::new(context), ..busy() };
             Cost::of_load(&fair, &rank).total.get()
         };
-        assert!(of(0, 140) < of(1, 140) && of(1, 140) < of(50_000, 140) && of(50_000, 140) < of(1 << 50, 140));
+        assert!(
+            of(0, 140) < of(1, 140) && of(1, 140) < of(50_000, 140) && of(50_000, 140) < of(1 << 50, 140)
+        );
         assert!(of(1 << 50, 140) < of(0, 141));
     }
 

@@ -10,6 +10,7 @@ use crate::body::BodyLimits;
 use crate::keys::ApiKeys;
 use crate::limits::Turnstile;
 use crate::listener::Terms;
+use crate::named_file::NamedFile;
 use crate::server::ServeConfig;
 
 /// Everything that may change while the server runs.
@@ -34,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) body: BodyLimits,
     /// The configuration without its secrets.
     pub(crate) shown: Map<String, Value>,
+    /// Files that it was read from beside its own.
+    pub(crate) files: Vec<NamedFile>,
 }
 
 // === impl Live ===
@@ -60,6 +63,7 @@ impl Settings {
             turnstile: Turnstile::new(&security.limits),
             body: BodyLimits { largest: config.max_body, slowest: security.limits.body },
             shown: security.shown.clone(),
+            files: security.files.clone(),
         }
     }
 

@@ -1,7 +1,6 @@
 //! A whole router in this process: its sockets, its tasks, and how it stops.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use crate::keys::ApiKeys;
 use crate::limits::Limits;
 use crate::listener::{ListenError, Listener};
 use crate::live::Live;
+use crate::named_file::NamedFile;
 use crate::reload::{Fixed, Reload};
 use crate::tls::ServerTls;
 use crate::{admin_plane, data_plane, descriptors};
@@ -63,7 +63,7 @@ pub struct Security {
     /// The configuration as it may be shown to those who may use the admin plane.
     pub shown: serde_json::Map<String, serde_json::Value>,
     /// Files that were read beside the configuration: a change of one of them is a change of the configuration.
-    pub files: Vec<PathBuf>,
+    pub files: Vec<NamedFile>,
 }
 
 /// Why a router did not start. Nothing is left running.

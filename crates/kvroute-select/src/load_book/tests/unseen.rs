@@ -108,9 +108,10 @@ fn what_was_given_up_is_remembered_as_far_as_there_was_time_to_compute_it() {
         load.release(AttemptId::new(1), seconds(after));
         load.recent(NOW).of(SLOT).get()
     };
-    assert_eq!([(50_000, 0), (50_000, 2), (50_000, 60)].map(|(tokens, after)| given_up(tokens, after)), [
-        0, 20_000, 50_000
-    ]);
+    assert_eq!(
+        [(50_000, 0), (50_000, 2), (50_000, 60)].map(|(tokens, after)| given_up(tokens, after)),
+        [0, 20_000, 50_000]
+    );
 }
 
 #[test]
