@@ -230,7 +230,6 @@ impl From<Obstacle> for Stuck {
     }
 }
 
-
 /// Whether an attempt's engine is asked for token ids because another one may have to go on with its answer.
 pub(crate) fn needs_token_ids(attempt: &Attempt, request: &ClientRequest) -> bool {
     attempt.pool().config().migrations > 0 && request.obstacle().is_none()

@@ -10,6 +10,7 @@ mod held;
 mod pace;
 mod protocol;
 mod reading;
+mod refusals;
 mod turned_away;
 
 #[cfg(test)]
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use connection::Bounds;
+pub(crate) use refusals::Refusals;
 use turned_away::TurnedAway;
 
 use crate::limits::Limits;
@@ -95,6 +97,7 @@ impl Listener {
         app: Router,
         stop: CancellationToken,
         drain: Duration,
+        refusals: Refusals,
         expired: impl FnOnce(),
     ) {
         let (mut connections, mut turned_away) = (JoinSet::new(), TurnedAway::default());
@@ -105,11 +108,12 @@ impl Listener {
                     Ok((socket, peer)) => {
                         let terms = self.terms.load();
                         if connections.len() >= terms.limits.connections {
+                            refusals.beyond_limit();
                             turned_away.add(socket, terms.tls.is_none(), connections.len());
                             continue;
                         }
                         turned_away.over();
-                        let bounds = terms.bounds(peer.ip());
+                        let bounds = terms.bounds(peer.ip(), &refusals);
                         connections.spawn(connection::serve(socket, bounds, app.clone(), stop.clone()));
                     }
                     Err(error) => pause_after(&error).await,
@@ -142,8 +146,14 @@ impl Terms {
         Self { trusted: TrustedNetworks::default(), tls: admin_tls.clone(), limits: *limits }
     }
 
-    fn bounds(&self, peer: IpAddr) -> Bounds {
-        Bounds { is_trusted: self.trusted.hold(peer), tls: self.tls.clone(), limits: self.limits }
+    fn bounds(&self, peer: IpAddr, refusals: &Refusals) -> Bounds {
+        Bounds {
+            is_trusted: self.trusted.hold(peer),
+            tls: self.tls.clone(),
+            limits: self.limits,
+            peer,
+            refusals: refusals.clone(),
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use kvroute_metrics::{Metrics, MetricsError, MetricsOptions};
+use kvroute_metrics::{Metrics, MetricsError, MetricsOptions, Plane};
+use kvroute_router::config::ReadyWhen;
 use kvroute_router::{Router, RouterConfig, RouterError, RouterPlan};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -15,7 +16,7 @@ use crate::admin_tokens::AdminTokens;
 use crate::data_plane::DataPlane;
 use crate::keys::ApiKeys;
 use crate::limits::Limits;
-use crate::listener::{ListenError, Listener};
+use crate::listener::{ListenError, Listener, Refusals};
 use crate::live::Live;
 use crate::named_file::NamedFile;
 use crate::reload::{Fixed, Reload};
@@ -141,9 +142,12 @@ impl Server {
         let data_app = data_plane::app(DataPlane { router: Arc::clone(&router), live: Arc::clone(&live) });
         let cutting = Arc::clone(&router);
         let cut_streams = move || cutting.cut_streams();
-        server.data_drained.spawn(data.serve(data_app, server.stop_data.clone(), config.drain, cut_streams));
+        let refusals = |plane| Refusals::new(plane, router.metrics().connections().clone());
+        let (of_data, of_admin) = (refusals(Plane::Data), refusals(Plane::Admin));
+        let serving = data.serve(data_app, server.stop_data.clone(), config.drain, of_data, cut_streams);
+        server.data_drained.spawn(serving);
         let admin_app = admin_plane::app(AdminPlane { router, live });
-        server.planes.spawn(admin.serve(admin_app, server.stop_admin.clone(), ADMIN_DRAIN, || {}));
+        server.planes.spawn(admin.serve(admin_app, server.stop_admin.clone(), ADMIN_DRAIN, of_admin, || {}));
         tracing::info!(listen = %server.data_address, admin = %server.admin_address, "serving");
         Ok(server)
     }
