@@ -103,6 +103,16 @@ pub enum TokenizerSource {
 
 /// How prompts are counted once the router's own tokenizer is found to disagree with an engine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which pools must be able to take requests for the router to be called ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadyWhen {
+    /// One of them: a model that nobody serves at the moment takes the others from nobody.
+    #[default]
+    Any,
+    /// Every one.
+    All,
+}
+
 pub enum OnMismatch {
     /// By the engine's tokenize endpoint.
     Engine,

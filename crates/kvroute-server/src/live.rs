@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use kvroute_router::config::ReadyWhen;
 use serde_json::{Map, Value};
 
 use crate::admin_tokens::AdminTokens;
@@ -33,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) admin_tokens: Option<AdminTokens>,
     pub(crate) turnstile: Turnstile,
     pub(crate) body: BodyLimits,
+    /// Which pools must be able to take requests.
+    pub(crate) ready: ReadyWhen,
     /// The configuration without its secrets.
     pub(crate) shown: Map<String, Value>,
     /// Files that it was read from beside its own.
@@ -62,6 +65,7 @@ impl Settings {
             admin_tokens: security.admin_tokens.clone(),
             turnstile: Turnstile::new(&security.limits),
             body: BodyLimits { largest: config.max_body, slowest: security.limits.body },
+            ready: config.ready,
             shown: security.shown.clone(),
             files: security.files.clone(),
         }

@@ -39,6 +39,8 @@ pub struct ServeConfig {
     pub api_keys: Option<ApiKeys>,
     /// Largest accepted request body in bytes.
     pub max_body: usize,
+    /// Which pools must be able to take requests for `/ready` to say so.
+    pub ready: ReadyWhen,
     /// How long streams may go on after a stop.
     pub drain: Duration,
     /// Names and constant labels of the metrics.
