@@ -2,6 +2,7 @@
 
 mod discovery;
 mod faults;
+mod twins;
 mod worker_spec;
 mod worker_url;
 
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 
 pub use self::discovery::{DiscoveryConfig, DiscoveryKind, DnsName};
 pub use self::faults::{BreakerConfig, HealthConfig, RetryConfig};
+pub use self::twins::{Twins, twins};
 pub use self::worker_spec::{
     EXPECTED_EVENTS, EXPECTED_REPLAY, EXPECTED_ROLE, RankCount, SpecError, WorkerSpec, parse_events,
     parse_replay,
@@ -101,8 +103,6 @@ pub enum TokenizerSource {
     Path(PathBuf),
 }
 
-/// How prompts are counted once the router's own tokenizer is found to disagree with an engine's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 /// Which pools must be able to take requests for the router to be called ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadyWhen {
@@ -113,6 +113,8 @@ pub enum ReadyWhen {
     All,
 }
 
+/// How prompts are counted once the router's own tokenizer is found to disagree with an engine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnMismatch {
     /// By the engine's tokenize endpoint.
     Engine,
