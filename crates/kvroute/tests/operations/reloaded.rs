@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use http::Method;
 use kvroute_sim::{SimConfig, SimEngine};
@@ -181,6 +182,23 @@ async fn settings_of_the_server_and_files_beside_the_configuration_are_named_whe
     assert!(line.contains("changed=[]"), "{line}");
     let log = router.process.log();
     assert!(!log.contains(&first[..16]) && !log.contains(&second[..16]), "a key is told: {log}");
+    drop(router);
+    engine.stop().await;
+}
+
+/// Longer than it takes to find a change by looking at the files.
+const SEVERAL_LOOKS: Duration = Duration::from_millis(3500);
+
+#[tokio::test]
+async fn a_file_that_changed_right_before_a_hang_up_was_taken_over_twice() {
+    let engine = engine(SimConfig::default()).await;
+    let router = Router::start(&config(&[&engine], ""), &[]).await;
+    router.write(&config(&[&engine], "migrations = 3\n"));
+    router.hang_up();
+    until("it is taken over", async || router.reloads("applied").await > 0).await;
+    tokio::time::sleep(SEVERAL_LOOKS).await;
+    let log = router.process.log();
+    assert_eq!(taken_over(&log).len(), 1, "{:?}", taken_over(&log));
     drop(router);
     engine.stop().await;
 }
