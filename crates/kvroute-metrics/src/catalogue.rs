@@ -4,6 +4,7 @@
 //! here only if something in the router really moves it.
 
 mod attempt;
+mod connection;
 mod decision;
 mod distinct;
 mod funnel;
@@ -28,14 +29,15 @@ use kvroute_funnel::{
 };
 
 use crate::{
-    Endpoint, EngineRequests, EventKind, IdentityCheck, IdentityState, LatencyPart, MigrationReason,
-    PrefillFallbackReason, Presence, QueueRefusal, RejectReason, ReloadOutcome, ReplayOutcome,
-    RequestOutcome, RetryReason, RetryRefusal, SourceState, Stage, TokenizerCache, WorkerState, WorkerType,
+    Endpoint, EngineRequests, EventKind, IdentityCheck, IdentityState, LatencyPart, MigrationReason, Plane,
+    PrefillFallbackReason, Presence, QueueRefusal, RefusedConnection, RejectReason, ReloadOutcome,
+    ReplayOutcome, RequestOutcome, RetryReason, RetryRefusal, SourceState, Stage, TokenizerCache,
+    WorkerState, WorkerType,
 };
 
 pub(crate) use self::{
-    attempt::*, decision::*, funnel::*, handover::*, history::*, identity::*, index::*, latency::*,
-    ledger::*, process::*, queue::*, request::*, roster::*, shadow::*, source::*, worker::*,
+    attempt::*, connection::*, decision::*, funnel::*, handover::*, history::*, identity::*, index::*,
+    latency::*, ledger::*, process::*, queue::*, request::*, roster::*, shadow::*, source::*, worker::*,
 };
 
 /// One metric family.
@@ -181,6 +183,8 @@ pub const CATALOGUE: &[&Row] = &[
     &FIND_MATCHES_MS,
     &SCHEDULING_MS,
     &DECISION_MS,
+    // Connections.
+    &REFUSED_CONNECTIONS,
     // Workers.
     &POOL_WORKERS,
     &DISCOVERY_AGE,

@@ -111,6 +111,7 @@ families! {
         find_matches_ms: Histogram, 0 = FIND_MATCHES_MS,
         scheduling_ms: Histogram, 0 = SCHEDULING_MS,
         decision_ms: Histogram, 0 = DECISION_MS,
+        refused_connections: IntCounter, 2 = REFUSED_CONNECTIONS,
         pool_workers: IntGauge, 2 = POOL_WORKERS,
         config_reloads: IntCounter, 1 = CONFIG_RELOADS,
         worker_state: IntGauge, 2 = WORKER_STATE,

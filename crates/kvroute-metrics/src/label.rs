@@ -80,6 +80,28 @@ closed_label! {
 }
 
 closed_label! {
+    /// A socket that the router listens on.
+    Plane {
+        /// For clients of the models.
+        Data = "data",
+        /// For operators and their tools.
+        Admin = "admin",
+    }
+}
+
+closed_label! {
+    /// Why a connection ended before a request of it was anybody's.
+    RefusedConnection {
+        /// As many were served as may be.
+        Limit = "limit",
+        /// The head of a request was larger than is read.
+        HeadTooLarge = "head_too_large",
+        /// What came was no head of a request.
+        MalformedHead = "malformed_head",
+    }
+}
+
+closed_label! {
     /// What became of a new configuration of a running router.
     ReloadOutcome {
         /// It was taken over.

@@ -12,6 +12,7 @@
 mod attempt;
 mod buckets;
 mod catalogue;
+mod connection;
 mod error;
 mod exposition;
 mod families;
@@ -43,15 +44,16 @@ mod worker;
 
 pub use attempt::AttemptMetrics;
 pub use catalogue::{CATALOGUE, Group, Kind, Label, Row, Values};
+pub use connection::ConnectionMetrics;
 pub use error::MetricsError;
 pub use funnel::{CachedTotals, LedgerTotals, Losses, ModelFunnel, PhaseFunnel};
 pub use history::{HistoryBounds, HistoryLevels, HistoryMetrics};
 pub use identity::{IdentityMetrics, TokenizerCacheMetrics};
 pub use kvroute_core::{Direction, MessageResult, ReplayOutcome, SharingState, SourceState};
 pub use label::{
-    Endpoint, EngineRequests, EventKind, IdentityCheck, IdentityState, MigrationReason,
-    PrefillFallbackReason, Presence, QueueRefusal, RejectReason, ReloadOutcome, RequestOutcome, RetryReason,
-    RetryRefusal, Stage, TokenizerCache, WorkerState, WorkerType,
+    Endpoint, EngineRequests, EventKind, IdentityCheck, IdentityState, MigrationReason, Plane,
+    PrefillFallbackReason, Presence, QueueRefusal, RefusedConnection, RejectReason, ReloadOutcome,
+    RequestOutcome, RetryReason, RetryRefusal, Stage, TokenizerCache, WorkerState, WorkerType,
 };
 pub use latency::{AddedLatency, LatencyPart};
 pub use metrics::Metrics;

@@ -11,9 +11,9 @@ use crate::families::{Families, FamilySet};
 use crate::series::Scope;
 use crate::totals::Totals;
 use crate::{
-    CrewMetrics, DiscoveryMetrics, MetricsError, MetricsOptions, OverheadMetrics, PoolLabels, PoolMetrics,
-    QueueMetrics, RankMetrics, ReloadMetrics, RememberedMetrics, RequestCounters, SharingMetrics,
-    SourceMetrics, SourceState, StageMetrics, WorkerMetrics, WorkerState, WorkerType,
+    ConnectionMetrics, CrewMetrics, DiscoveryMetrics, MetricsError, MetricsOptions, OverheadMetrics,
+    PoolLabels, PoolMetrics, QueueMetrics, RankMetrics, ReloadMetrics, RememberedMetrics, RequestCounters,
+    SharingMetrics, SourceMetrics, SourceState, StageMetrics, WorkerMetrics, WorkerState, WorkerType,
 };
 
 /// One router's metrics, with a registry of their own. Cheap to clone; clones are the same metrics.
@@ -96,6 +96,11 @@ impl Metrics {
     /// Handles of a pool's discovery. To be asked for only where there is one: from then on its families exist.
     pub fn discovery(&self, pool: &str) -> DiscoveryMetrics {
         DiscoveryMetrics::new(&self.families, pool)
+    }
+
+    /// Counters of connections that were refused.
+    pub fn connections(&self) -> &ConnectionMetrics {
+        &self.totals.connections
     }
 
     /// Counters of new configurations.

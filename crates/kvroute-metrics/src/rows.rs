@@ -141,6 +141,8 @@ pub const FIND_MATCHES_MS: &Row = &catalogue::FIND_MATCHES_MS;
 pub const SCHEDULING_MS: &Row = &catalogue::SCHEDULING_MS;
 /// Time of a whole decision, from token ids to a booked worker.
 pub const DECISION_MS: &Row = &catalogue::DECISION_MS;
+/// Connections of clients that were refused before a request of theirs could be read, by why.
+pub const REFUSED_CONNECTIONS: &Row = &catalogue::REFUSED_CONNECTIONS;
 /// Workers of a configured pool, and those of them that take requests.
 pub const POOL_WORKERS: &Row = &catalogue::POOL_WORKERS;
 /// Time since the last look of a pool's discovery that succeeded.

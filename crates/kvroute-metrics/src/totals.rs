@@ -9,7 +9,7 @@ use crate::families::Families;
 use crate::history::HistoryTotals;
 use crate::series::Scope;
 use crate::sharing::SharingCounters;
-use crate::{AddedLatency, OverheadMetrics, ReloadMetrics, StageMetrics, WorkerType};
+use crate::{AddedLatency, ConnectionMetrics, OverheadMetrics, ReloadMetrics, StageMetrics, WorkerType};
 
 /// Resolved once, when the metrics are made; never removed.
 #[derive(Debug)]
@@ -23,6 +23,7 @@ pub(crate) struct Totals {
     pub(crate) overhead: OverheadMetrics,
     pub(crate) added_latency: AddedLatency,
     pub(crate) reloads: ReloadMetrics,
+    pub(crate) connections: ConnectionMetrics,
     history: OnceLock<HistoryTotals>,
     sharing: OnceLock<Arc<SharingCounters>>,
     stages: [OnceLock<(StageMetrics, Scope)>; Phase::ALL.len()],
@@ -52,6 +53,7 @@ impl Totals {
             overhead: OverheadMetrics::new(families, &mut scope),
             added_latency: AddedLatency::new(families, &mut scope),
             reloads: ReloadMetrics::new(families),
+            connections: ConnectionMetrics::new(families),
             history: OnceLock::new(),
             sharing: OnceLock::new(),
             stages: Default::default(),

@@ -66,6 +66,9 @@ pub enum Obstacle {
     /// The prompt was not tokenized.
     #[error("the ids of its prompt are not known")]
     UncountedPrompt,
+    /// The chat that ends with the text was not tokenized, though the prompt was.
+    #[error("nobody could tell the ids of the chat with it as last message")]
+    UncountedChat,
     /// Nobody here can tell which text ids stand for.
     #[error("no tokenizer is here to compare its text with the ids of its tokens")]
     NoTokenizer,

@@ -2,6 +2,7 @@
 
 mod discovery;
 mod faults;
+mod twins;
 mod worker_spec;
 mod worker_url;
 
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 
 pub use self::discovery::{DiscoveryConfig, DiscoveryKind, DnsName};
 pub use self::faults::{BreakerConfig, HealthConfig, RetryConfig};
+pub use self::twins::{Twins, twins};
 pub use self::worker_spec::{
     EXPECTED_EVENTS, EXPECTED_REPLAY, EXPECTED_ROLE, RankCount, SpecError, WorkerSpec, parse_events,
     parse_replay,
@@ -99,6 +101,16 @@ pub enum TokenizerSource {
     Engine,
     /// A folder with `tokenizer.json` and its chat template, or the file itself.
     Path(PathBuf),
+}
+
+/// Which pools must be able to take requests for the router to be called ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadyWhen {
+    /// One of them: a model that nobody serves at the moment takes the others from nobody.
+    #[default]
+    Any,
+    /// Every one.
+    All,
 }
 
 /// How prompts are counted once the router's own tokenizer is found to disagree with an engine's.

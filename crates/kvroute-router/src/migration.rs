@@ -24,6 +24,7 @@ use crate::counting::Counting;
 use crate::counting::prompts::{Origin, TokenizedPrompts};
 use crate::error::Reason;
 use crate::pool::Pool;
+use crate::rank::Rank;
 use crate::retries::Why;
 use crate::route::Route;
 
@@ -46,12 +47,23 @@ pub(crate) struct BrokenStream {
     pub(crate) delivered: Delivered,
 }
 
+/// What stands against the next part.
+enum Stuck {
+    /// The answer, or what is known of it.
+    Obstacle(Obstacle),
+    /// There is nobody left who could be asked.
+    Nobody,
+}
+
 /// What the next worker is asked, and how much of the answer it is told.
 struct NextPart {
     route: Arc<Route>,
     /// Generated tokens behind the client's own prompt.
     kept: usize,
 }
+
+/// Said where every worker that could go on is gone, unwell or leaving.
+const NO_OTHER_WORKER: &str = "no other worker can take it";
 
 // === impl Migration ===
 
@@ -98,9 +110,9 @@ impl Migration {
         self.broken.push(worker);
         let NextPart { route, kept } = match self.next_part(&delivered).await {
             Ok(next) => next,
-            Err(obstacle) => {
+            Err(stuck) => {
                 self.close(recorder);
-                return Err(obstacle.to_string().into());
+                return Err(stuck.said());
             }
         };
         recorder.continues(Tokens::from(kept));
@@ -128,16 +140,16 @@ impl Migration {
         }
     }
 
-    async fn next_part(&self, delivered: &Delivered) -> Result<NextPart, Obstacle> {
+    async fn next_part(&self, delivered: &Delivered) -> Result<NextPart, Stuck> {
         if delivered.is_blank() {
             return Ok(NextPart { route: Arc::clone(&self.route), kept: 0 });
         }
         if let Some(obstacle) = delivered.obstacle() {
-            return Err(obstacle);
+            return Err(obstacle.into());
         }
         let prompt = self.prompt().ok_or(Obstacle::UncountedPrompt)?;
         match self.route.request.endpoint {
-            Endpoint::Completions => self.completion(prompt, delivered),
+            Endpoint::Completions => Ok(self.completion(prompt, delivered)?),
             _ => self.chat(prompt, delivered).await,
         }
     }
@@ -154,15 +166,25 @@ impl Migration {
     }
 
     /// The text is the last message of the next chat, which must be the prompt and generated tokens once it is rendered.
-    async fn chat(&self, prompt: &[TokenId], delivered: &Delivered) -> Result<NextPart, Obstacle> {
+    async fn chat(&self, prompt: &[TokenId], delivered: &Delivered) -> Result<NextPart, Stuck> {
         // As long as it is not known which tokens the text is, the bounds stay as they are.
         let probe = Arc::new(self.request(prompt, &[], delivered)?);
         let counted = self.pool.counter().count(&probe, &self.pool).await;
-        let Ok(Counting::Exact(chats)) = counted else { return Err(Obstacle::UncountedPrompt) };
-        let rendered = chats.only().ok_or(Obstacle::UncountedPrompt)?;
+        let Ok(Counting::Exact(chats)) = counted else { return Err(self.uncounted_chat()) };
+        let rendered = chats.only().ok_or(Obstacle::UncountedChat)?;
         let kept = delivered.tokens_of_chat(prompt, rendered).ok_or(Obstacle::Rendering)?;
         let request = self.request(prompt, &delivered.token_ids()[..kept], delivered)?;
         Ok(self.part(request, chats, kept))
+    }
+
+    /// Where the workers count, those that could go on are those that could be asked.
+    fn uncounted_chat(&self) -> Stuck {
+        let is_left =
+            |rank: &Arc<Rank>| rank.worker.takes_requests() && !self.broken.contains(&rank.name.worker);
+        match self.pool.fleet().ranks.iter().any(is_left) {
+            true => Obstacle::UncountedChat.into(),
+            false => Stuck::Nobody,
+        }
     }
 
     fn request(
@@ -191,6 +213,23 @@ impl Migration {
     }
 }
 
+// === impl Stuck ===
+
+impl Stuck {
+    fn said(&self) -> Reason {
+        match self {
+            Self::Obstacle(obstacle) => obstacle.to_string().into(),
+            Self::Nobody => NO_OTHER_WORKER.into(),
+        }
+    }
+}
+
+impl From<Obstacle> for Stuck {
+    fn from(obstacle: Obstacle) -> Self {
+        Self::Obstacle(obstacle)
+    }
+}
+
 /// Whether an attempt's engine is asked for token ids because another one may have to go on with its answer.
 pub(crate) fn needs_token_ids(attempt: &Attempt, request: &ClientRequest) -> bool {
     attempt.pool().config().migrations > 0 && request.obstacle().is_none()
@@ -200,7 +239,7 @@ pub(crate) fn needs_token_ids(attempt: &Attempt, request: &ClientRequest) -> boo
 fn said_of(why: &Why) -> Reason {
     match why {
         Why::Failed(error) => Reason::of(error),
-        Why::Unplaced(Unplaced::NoWorker(_) | Unplaced::Hopeless(_)) => "no other worker can take it".into(),
+        Why::Unplaced(Unplaced::NoWorker(_) | Unplaced::Hopeless(_)) => NO_OTHER_WORKER.into(),
         Why::Unplaced(Unplaced::QueueFull { .. } | Unplaced::QueueTimeout { .. }) => {
             "every other worker is busy".into()
         }

@@ -33,7 +33,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::advice::AdviceRequest;
-use crate::config::ClusterConfig;
+use crate::config::{ClusterConfig, ReadyWhen};
 use crate::decisions::{self, DecisionRecord};
 use crate::error::RouteError;
 use crate::first_worker::FirstWorker;
@@ -226,12 +226,12 @@ impl Router {
         &self.shared.metrics
     }
 
-    /// `Err` with the reason while requests cannot be served.
+    /// `Err` with the reason while requests cannot be served, of any model or of one.
     ///
     /// # Errors
     /// The reason, without names of workers: whoever asks need not be trusted.
-    pub fn readiness(&self) -> Result<(), String> {
-        self.shared.readiness()
+    pub fn readiness(&self, when: ReadyWhen) -> Result<(), String> {
+        self.shared.readiness(when)
     }
 
     /// From now on the router is not ready; requests in flight go on.

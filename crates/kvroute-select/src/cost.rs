@@ -17,6 +17,9 @@
 //! requests share. In between a cache decides undisturbed. Neither is more than the request itself: a memory may outweigh
 //! a cache, never the load of the moment, or a rank that comes back after an hour would get everything.
 //!
+//! Where the load alone decides, recent work decides among equals and never more: what waits on a rank that hangs is load,
+//! and what such a rank has not done lately must not outweigh it.
+//!
 //! What a request computes holds up those who come after it as well, so it counts [`FOLLOWERS`] times as much as what it
 //! waits for itself.
 
@@ -45,7 +48,8 @@ pub struct CostTerms {
     pub decode: WeightedBlocks,
     /// `request_weight ×` attempts in flight.
     pub requests: WeightedBlocks,
-    /// `recent_weight ×` recent work beyond the fair share, less what it lacks to half of it.
+    /// `recent_weight ×` recent work beyond the fair share, less what it lacks to half of it. Of the load alone: less than
+    /// any load, and more for more recent work.
     pub recent: WeightedBlocks,
 }
 
@@ -73,6 +77,9 @@ const UNUSED: f64 = 0.5;
 
 /// Weight of recent work within its share: next to nothing, so that it decides only among equals.
 const TIE_BREAK: f64 = 0.001;
+
+/// Bound, in tokens, of what recent work adds to the load alone: less than a token that is read at its usual weight.
+const LESS_THAN_LOAD: f64 = 0.001;
 
 /// Weight of what a request computes against what it waits for.
 const FOLLOWERS: f64 = 1.2;
@@ -113,17 +120,17 @@ impl Cost {
             credit: request.weights.credit(candidate.cached),
             expected: float(candidate.expected),
         };
-        Self::weigh(request, candidate, share)
+        Self::weigh(request, candidate, share, request.weights.recent * of_recent(candidate, request))
     }
 
     /// Cost of what is already there, whatever the request and the cache: the load alone.
     pub fn of_load(request: &RequestShape, candidate: &Candidate) -> Self {
-        Self::weigh(request, candidate, Share::default())
+        Self::weigh(request, candidate, Share::default(), among_equals(candidate, request))
     }
 
     /// Sums in tokens and divides once, so that equal work gives equal totals whatever the unit.
     #[inline]
-    fn weigh(request: &RequestShape, candidate: &Candidate, share: Share) -> Self {
+    fn weigh(request: &RequestShape, candidate: &Candidate, share: Share, recent: f64) -> Self {
         let unit = f64::from(request.unit.get());
         let blocks = |tokens: f64| WeightedBlocks(tokens / unit);
         let Share { input, credit, expected } = share;
@@ -135,7 +142,6 @@ impl Cost {
         let weights = &request.weights;
         let decode = weights.decode * float(candidate.context);
         let requests = weights.request * load.active_requests as f64 * unit;
-        let recent = weights.recent * of_recent(candidate, request);
         let terms = CostTerms {
             backlog: blocks(backlog),
             request: blocks(input),
@@ -158,6 +164,12 @@ fn of_recent(candidate: &Candidate, request: &RequestShape) -> f64 {
     let lacking = (UNUSED * fair - recent).clamp(0.0, most);
     let beyond = (recent - share).clamp(0.0, most);
     TIE_BREAK * recent + beyond - lacking
+}
+
+/// What it adds where only loads are compared. Grows with the memory and stays below its bound, however large that is.
+fn among_equals(candidate: &Candidate, request: &RequestShape) -> f64 {
+    let (recent, fair) = (float(candidate.recent), float(request.fair_recent));
+    request.weights.recent.min(1.0) * LESS_THAN_LOAD * recent / (recent + fair + 1.0)
 }
 
 fn float(tokens: Tokens) -> f64 {
@@ -266,6 +278,19 @@ mod tests {
     fn credit_beyond_the_request_does_not_pay_for_what_waits() {
         let weights = CostWeights { device: 100.0, ..even() };
         assert_eq!(terms(&Cost::of(&request(weights), &busy()))[3], 30.0);
+    }
+
+    #[test]
+    fn beside_the_load_alone_recent_work_is_less_than_a_token_that_is_read() {
+        let fair = RequestShape { fair_recent: Tokens::new(4000), ..request(CostWeights::default()) };
+        let of = |recent, context| {
+            let rank = Candidate { recent: Tokens::new(recent), context: Tokens::new(context), ..busy() };
+            Cost::of_load(&fair, &rank).total.get()
+        };
+        assert!(
+            of(0, 140) < of(1, 140) && of(1, 140) < of(50_000, 140) && of(50_000, 140) < of(1 << 50, 140)
+        );
+        assert!(of(1 << 50, 140) < of(0, 141));
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl LoadBook {
         let gone = attempt.leave(&mut self.prompts);
         let rank = &mut self.ranks[attempt.slot().index()];
         if attempt.is_unfinished() {
-            rank.never_computed(&attempt, self.fading.at(attempt.booked_at()));
+            rank.left_undone(&attempt, self.fading.at(attempt.booked_at()), now);
         }
         rank.remove(id, &attempt, gone, now);
     }

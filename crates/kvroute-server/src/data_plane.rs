@@ -68,7 +68,7 @@ async fn models(State(plane): State<DataPlane>, mut headers: HeaderMap) -> Respo
 }
 
 async fn ready(State(plane): State<DataPlane>) -> Response {
-    match plane.router.readiness() {
+    match plane.router.readiness(plane.live.settings.load().ready) {
         Ok(()) => json::response(StatusCode::OK, &serde_json::json!({"status": "ready"})),
         Err(reason) => json::response(
             StatusCode::SERVICE_UNAVAILABLE,

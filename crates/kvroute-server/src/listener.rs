@@ -10,6 +10,7 @@ mod held;
 mod pace;
 mod protocol;
 mod reading;
+mod refusals;
 mod turned_away;
 
 #[cfg(test)]
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use connection::Bounds;
+pub(crate) use refusals::Refusals;
 use turned_away::TurnedAway;
 
 use crate::limits::Limits;
@@ -53,6 +55,7 @@ pub(crate) struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     terms: Arc<ArcSwap<Terms>>,
+    place: Place,
 }
 
 /// What holds for connections that are made from here on.
@@ -81,7 +84,12 @@ impl Listener {
         let failed = |source| ListenError { address, option, source };
         let socket = TcpListener::bind(address).await.map_err(failed)?;
         let bound = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address: bound, terms: Arc::clone(terms) })
+        Ok(Self { socket, address: bound, terms: Arc::clone(terms), place: Place::Here })
+    }
+
+    /// The same, whose connections are served there.
+    pub(crate) fn serving_on(self, place: Place) -> Self {
+        Self { place, ..self }
     }
 
     /// The address with its real port.
@@ -94,9 +102,9 @@ impl Listener {
     pub(crate) async fn serve(
         self,
         app: Router,
-        place: Place,
         stop: CancellationToken,
         drain: Duration,
+        refusals: Refusals,
         expired: impl FnOnce(),
     ) {
         let (mut connections, mut turned_away) = (JoinSet::new(), TurnedAway::default());
@@ -107,14 +115,15 @@ impl Listener {
                     Ok((socket, peer)) => {
                         let terms = self.terms.load();
                         if connections.len() >= terms.limits.connections {
+                            refusals.beyond_limit();
                             turned_away.add(socket, terms.tls.is_none(), connections.len());
                             continue;
                         }
                         turned_away.over();
-                        let bounds = terms.bounds(peer.ip());
+                        let bounds = terms.bounds(peer.ip(), &refusals);
                         let (app, stop) = (app.clone(), stop.clone());
                         let serve = |socket| connection::serve(socket, bounds, app, stop);
-                        place.serve(&mut connections, socket, serve);
+                        self.place.serve(&mut connections, socket, serve);
                     }
                     Err(error) => pause_after(&error).await,
                 },
@@ -146,8 +155,14 @@ impl Terms {
         Self { trusted: TrustedNetworks::default(), tls: admin_tls.clone(), limits: *limits }
     }
 
-    fn bounds(&self, peer: IpAddr) -> Bounds {
-        Bounds { is_trusted: self.trusted.hold(peer), tls: self.tls.clone(), limits: self.limits }
+    fn bounds(&self, peer: IpAddr, refusals: &Refusals) -> Bounds {
+        Bounds {
+            is_trusted: self.trusted.hold(peer),
+            tls: self.tls.clone(),
+            limits: self.limits,
+            peer,
+            refusals: refusals.clone(),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use kvroute_router::config::ReadyWhen;
 use serde_json::{Map, Value};
 
 use crate::admin_tokens::AdminTokens;
@@ -10,6 +11,7 @@ use crate::body::BodyLimits;
 use crate::keys::ApiKeys;
 use crate::limits::Turnstile;
 use crate::listener::Terms;
+use crate::named_file::NamedFile;
 use crate::server::ServeConfig;
 
 /// Everything that may change while the server runs.
@@ -32,8 +34,12 @@ pub(crate) struct Settings {
     pub(crate) admin_tokens: Option<AdminTokens>,
     pub(crate) turnstile: Turnstile,
     pub(crate) body: BodyLimits,
+    /// Which pools must be able to take requests.
+    pub(crate) ready: ReadyWhen,
     /// The configuration without its secrets.
     pub(crate) shown: Map<String, Value>,
+    /// Files that it was read from beside its own.
+    pub(crate) files: Vec<NamedFile>,
 }
 
 // === impl Live ===
@@ -59,7 +65,9 @@ impl Settings {
             admin_tokens: security.admin_tokens.clone(),
             turnstile: Turnstile::new(&security.limits),
             body: BodyLimits { largest: config.max_body, slowest: security.limits.body },
+            ready: config.ready,
             shown: security.shown.clone(),
+            files: security.files.clone(),
         }
     }
 

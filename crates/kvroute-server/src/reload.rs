@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kvroute_metrics::MetricsOptions;
 
+use crate::differences;
 use crate::listener::Terms;
 use crate::live::{Live, Settings};
 use crate::server::{ServeConfig, StartError};
@@ -25,7 +26,16 @@ pub struct PreparedReload {
     settings: Settings,
     data: Terms,
     admin: Terms,
-    unchanged: Vec<&'static str>,
+    changes: ServerChanges,
+}
+
+/// Settings of a server that a new configuration gives another value, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerChanges {
+    /// They count from now on.
+    pub changed: Vec<String>,
+    /// They keep their old value until the router is restarted.
+    pub needs_restart: Vec<&'static str>,
 }
 
 /// What a server keeps until it ends.
@@ -50,12 +60,15 @@ impl Reload {
     /// They could not be started with either.
     pub fn prepare(&self, config: &ServeConfig) -> Result<PreparedReload, StartError> {
         config.check_admin()?;
+        let before = self.live.settings.load();
+        let settings = Settings::succeeding(&before, config);
+        let changes = ServerChanges::between(&before, &settings, self.fixed.differences(config));
         Ok(PreparedReload {
             live: Arc::clone(&self.live),
-            settings: Settings::succeeding(&self.live.settings.load(), config),
+            settings,
             data: Terms::of_data(config),
             admin: Terms::of_admin(config),
-            unchanged: self.fixed.differences(config),
+            changes,
         })
     }
 }
@@ -64,12 +77,27 @@ impl Reload {
 
 impl PreparedReload {
     /// From here on the new settings count: for every request that comes, and for every connection that is made. Gives the
-    /// keys of the settings that differ and count only after a restart.
-    pub fn commit(self) -> Vec<&'static str> {
+    /// keys of the settings that differ.
+    pub fn commit(self) -> ServerChanges {
         self.live.settings.store(Arc::new(self.settings));
         self.live.data.store(Arc::new(self.data));
         self.live.admin.store(Arc::new(self.admin));
-        self.unchanged
+        self.changes
+    }
+}
+
+// === impl ServerChanges ===
+
+impl ServerChanges {
+    fn between(before: &Settings, now: &Settings, needs_restart: Vec<&'static str>) -> Self {
+        let mut changed = differences::of_settings(&before.shown, &now.shown);
+        changed.retain(|key| !needs_restart.contains(&key.as_str()));
+        for name in differences::of_files(&before.files, &now.files) {
+            if !changed.contains(&name) {
+                changed.push(name);
+            }
+        }
+        Self { changed, needs_restart }
     }
 }
 

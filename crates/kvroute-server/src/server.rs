@@ -1,12 +1,12 @@
 //! A whole router in this process: its sockets, its tasks, and how it stops.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use kvroute_metrics::{Metrics, MetricsError, MetricsOptions};
+use kvroute_metrics::{Metrics, MetricsError, MetricsOptions, Plane};
+use kvroute_router::config::ReadyWhen;
 use kvroute_router::{Router, RouterConfig, RouterError, RouterPlan};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,10 +16,11 @@ use crate::admin_tokens::AdminTokens;
 use crate::data_plane::DataPlane;
 use crate::keys::ApiKeys;
 use crate::limits::Limits;
-use crate::listener::{ListenError, Listener};
+use crate::listener::{ListenError, Listener, Refusals};
 use crate::live::Live;
+use crate::named_file::NamedFile;
 use crate::reload::{Fixed, Reload};
-use crate::threads::{Place, Threads};
+use crate::threads::Threads;
 use crate::tls::ServerTls;
 use crate::{admin_plane, data_plane, descriptors};
 
@@ -39,6 +40,8 @@ pub struct ServeConfig {
     pub api_keys: Option<ApiKeys>,
     /// Largest accepted request body in bytes.
     pub max_body: usize,
+    /// Which pools must be able to take requests for `/ready` to say so.
+    pub ready: ReadyWhen,
     /// How long streams may go on after a stop.
     pub drain: Duration,
     /// Names and constant labels of the metrics.
@@ -64,7 +67,7 @@ pub struct Security {
     /// The configuration as it may be shown to those who may use the admin plane.
     pub shown: serde_json::Map<String, serde_json::Value>,
     /// Files that were read beside the configuration: a change of one of them is a change of the configuration.
-    pub files: Vec<PathBuf>,
+    pub files: Vec<NamedFile>,
 }
 
 /// Why a router did not start. Nothing is left running.
@@ -147,17 +150,13 @@ impl Server {
         let data_app = data_plane::app(DataPlane { router: Arc::clone(&router), live: Arc::clone(&live) });
         let cutting = Arc::clone(&router);
         let cut_streams = move || cutting.cut_streams();
-        let serving =
-            data.serve(data_app, server.threads.place(), server.stop_data.clone(), config.drain, cut_streams);
+        let refusals = |plane| Refusals::new(plane, router.metrics().connections().clone());
+        let (of_data, of_admin) = (refusals(Plane::Data), refusals(Plane::Admin));
+        let data = data.serving_on(server.threads.place());
+        let serving = data.serve(data_app, server.stop_data.clone(), config.drain, of_data, cut_streams);
         server.data_drained.spawn(serving);
         let admin_app = admin_plane::app(AdminPlane { router, live });
-        server.planes.spawn(admin.serve(
-            admin_app,
-            Place::Here,
-            server.stop_admin.clone(),
-            ADMIN_DRAIN,
-            || {},
-        ));
+        server.planes.spawn(admin.serve(admin_app, server.stop_admin.clone(), ADMIN_DRAIN, of_admin, || {}));
         tracing::info!(listen = %server.data_address, admin = %server.admin_address, "serving");
         Ok(server)
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kvroute_metrics::MetricsOptions;
-use kvroute_router::config::{ClusterConfig, PoolConfig, RouterConfig, TokenizerSource, WorkerConfig};
+use kvroute_router::config::{
+    ClusterConfig, PoolConfig, ReadyWhen, RouterConfig, TokenizerSource, WorkerConfig,
+};
 use kvroute_server::{Security, ServeConfig, Server};
 use kvroute_sim::{SimConfig, SimEngine, TokenizerEncoder};
 use serde_json::Value;
@@ -61,6 +63,7 @@ pub fn server_config(urls: &[String], policy: &str) -> ServeConfig {
         trusted: Vec::new(),
         api_keys: None,
         max_body: 1 << 20,
+        ready: ReadyWhen::default(),
         drain: Duration::from_secs(5),
         metrics: MetricsOptions::default(),
         router: RouterConfig {

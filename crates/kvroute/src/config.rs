@@ -26,6 +26,7 @@ mod value;
 
 use std::path::Path;
 
+use kvroute_router::config::twins;
 use kvroute_server::ServeConfig;
 
 pub(crate) use flags::ServeFlags;
@@ -58,6 +59,8 @@ pub(crate) fn load(
     flags::apply(flags, &mut raw)?;
     warnings.extend(raw.ignored().cloned());
     let (config, telemetry) = (resolve::resolve(&raw)?, telemetry::resolve(&raw)?);
+    let workers = config.router.pools.iter().flat_map(|pool| &pool.workers);
+    warnings.extend(twins(workers).iter().map(ToString::to_string));
     Ok(Loaded { config, telemetry, warnings })
 }
 

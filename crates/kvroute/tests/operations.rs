@@ -14,6 +14,8 @@ mod found_in_a_file;
 mod load;
 #[path = "operations/name_server.rs"]
 mod name_server;
+#[path = "operations/readiness.rs"]
+mod readiness;
 #[path = "operations/reloaded.rs"]
 mod reloaded;
 #[path = "operations/rolling.rs"]

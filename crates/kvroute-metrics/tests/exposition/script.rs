@@ -14,9 +14,9 @@ use kvroute_funnel::{
 };
 use kvroute_metrics::{
     AttemptMetrics, CrewMetrics, DecisionMarks, DiscoveryMetrics, Endpoint, EventKind, IdentityCheck,
-    IdentityMetrics, IdentityState, LatencyPart, Metrics, MetricsOptions, MigrationReason, PoolLabels,
-    PoolMetrics, PrefillFallbackReason, QueueRefusal, RankMetrics, RejectReason, ReloadOutcome,
-    RememberedMetrics, ReplayOutcome, RequestOutcome, RequestShape, RetryReason, RetryRefusal,
+    IdentityMetrics, IdentityState, LatencyPart, Metrics, MetricsOptions, MigrationReason, Plane, PoolLabels,
+    PoolMetrics, PrefillFallbackReason, QueueRefusal, RankMetrics, RefusedConnection, RejectReason,
+    ReloadOutcome, RememberedMetrics, ReplayOutcome, RequestOutcome, RequestShape, RetryReason, RetryRefusal,
     SelectionOverlap, SourceMetrics, SourceState, Stage, WorkerMetrics, WorkerState, WorkerType,
 };
 
@@ -276,6 +276,17 @@ impl Fleet {
     }
 }
 
+/// Clients that came in vain: the reasons by plane are all different.
+fn refused(metrics: &Metrics) {
+    let mut times = 0;
+    for plane in Plane::ALL {
+        for reason in RefusedConnection::ALL {
+            times += 1;
+            (0..times).for_each(|_| metrics.connections().refuse(plane, reason));
+        }
+    }
+}
+
 /// Two workers of three are well, the discovery fails, and one of three new configurations was refused.
 fn found(metrics: &Metrics) -> (CrewMetrics, DiscoveryMetrics) {
     let (crew, discovery) = (metrics.crew("alpha"), metrics.discovery("alpha"));
@@ -286,6 +297,7 @@ fn found(metrics: &Metrics) -> (CrewMetrics, DiscoveryMetrics) {
     metrics.reloads().count(ReloadOutcome::Applied);
     metrics.reloads().count(ReloadOutcome::Applied);
     metrics.reloads().count(ReloadOutcome::Refused);
+    refused(metrics);
     (crew, discovery)
 }
 

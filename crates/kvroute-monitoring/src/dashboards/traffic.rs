@@ -33,6 +33,15 @@ fn requests(spelling: &Spelling) -> Vec<Panel> {
         Panel::lines("Requests by model and endpoint", Unit::PerSecond)
             .says("Model unknown: the request named none that is served. Endpoint unmatched: no such path.")
             .shows("{{model}} {{endpoint}}", spelling.rate(rows::REQUESTS).sum_by(&["model", "endpoint"])),
+        Panel::stacked("Refused connections", Unit::PerSecond)
+            .says(
+                "Clients that were refused before a request of theirs could be read. limit: more than server.limits.connections \
+                 at once. The others: what came was no head, or too large a one.",
+            )
+            .shows(
+                "{{plane}} {{reason}}",
+                spelling.rate(rows::REFUSED_CONNECTIONS).sum_by(&["plane", "reason"]),
+            ),
         Panel::stacked("Attempts by outcome", Unit::PerSecond)
             .says(
                 "One dispatch to one worker each. More than requests: retries, or several phases a request.",

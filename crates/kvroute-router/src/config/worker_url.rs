@@ -61,12 +61,20 @@ fn normal_host(host: &str) -> Result<String, String> {
     Ok(host.to_ascii_lowercase())
 }
 
+/// A part of a path with its dots as they are read: whoever looks for them decodes them first.
+fn plain(part: &str) -> String {
+    part.to_ascii_lowercase().replace("%2e", ".")
+}
+
 /// What stands before the paths of the engine's API, without a slash at its end.
 fn prefix(path: &str) -> Result<&str, String> {
     let path = path.trim_end_matches('/');
     let mut parts = path.split('/').skip(1);
-    if parts.any(|part| matches!(part, "" | "." | "..")) {
+    if parts.any(|part| matches!(&*plain(part), "" | "." | "..")) {
         return Err("an address whose path has no empty and no dotted parts".to_owned());
+    }
+    if path.to_ascii_lowercase().contains("%2f") {
+        return Err("an address whose path has no encoded slash, which would be another path".to_owned());
     }
     if path.ends_with("/v1") {
         return Err("the address without /v1, which is part of every request's own path".to_owned());

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use kvroute_core::ModelName;
 
 use super::Shared;
+use crate::config::ReadyWhen;
 use crate::keeper::keep;
 use crate::lane::Lane;
 use crate::plan::{PoolPlan, RouterError};
 use crate::pool::Pool;
+use crate::reload::pool_name;
 
 // === impl Shared ===
 
@@ -43,19 +45,29 @@ impl Shared {
     }
 
     /// `Err` with the reason while requests cannot be served, in words for everybody.
-    pub(super) fn readiness(&self) -> Result<(), String> {
+    pub(super) fn readiness(&self, when: ReadyWhen) -> Result<(), String> {
         if self.stopping.is_cancelled() {
             return Err("the router is stopping".to_owned());
         }
         let pools = self.pools.load();
-        let mut occupied = pools.iter().filter(|pool| !pool.is_vacant()).peekable();
-        if occupied.peek().is_none() {
-            return Err("no worker has answered its probe yet".to_owned());
+        let occupied = pools.iter().filter(|pool| !pool.is_vacant());
+        let (serving, idle): (Vec<_>, Vec<_>) = occupied.partition(|pool| pool.takes_requests());
+        match (when, idle.first()) {
+            (_, None) if serving.is_empty() => Err("no worker has answered its probe yet".to_owned()),
+            (ReadyWhen::Any, Some(_)) if !serving.is_empty() => Ok(()),
+            (_, Some(pool)) => {
+                Err(self.no_worker(pool, &Lane::any(pool.lacking_phase())).public_body().message)
+            }
+            (ReadyWhen::Any, None) => Ok(()),
+            (ReadyWhen::All, None) => self.all_are_among(&serving),
         }
-        let serves = |pool: &Pool| pool.takes_requests();
-        match occupied.find(|pool| !serves(pool)) {
-            Some(pool) => Err(self.no_worker(pool, &Lane::any(pool.lacking_phase())).public_body().message),
-            None => Ok(()),
-        }
+    }
+
+    /// `Err` where a configured pool is none of these, because none of its workers has answered.
+    fn all_are_among(&self, serving: &[&Arc<Pool>]) -> Result<(), String> {
+        let is_missing = |plan: &Arc<PoolPlan>| !serving.iter().any(|pool| pool.is_of(plan));
+        let Some(number) = self.plans.iter().position(is_missing) else { return Ok(()) };
+        let name = pool_name(number, self.plans[number].config().model.as_ref());
+        Err(format!("no worker of {name} has answered its probe yet"))
     }
 }

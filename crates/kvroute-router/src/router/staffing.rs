@@ -11,10 +11,10 @@ use kvroute_core::{ModelName, WorkerId, WorkerRole};
 use tokio::time::sleep;
 
 use super::{Router, Shared};
-use crate::config::WorkerConfig;
+use crate::config::{WorkerConfig, twins};
 use crate::plan::PoolPlan;
 use crate::pool::Pool;
-use crate::roster::{Post, RosterError, Step};
+use crate::roster::{Post, RosterError, Step, WorkerSource};
 use crate::status::WorkerStatus;
 use crate::supervisor::Supervisor;
 use crate::worker::Worker;
@@ -91,6 +91,7 @@ impl Shared {
     }
 
     fn employ(self: &Arc<Self>, post: Post) {
+        self.warn_of_twins(&post.worker);
         let Post { worker, plan, stop, done, .. } = post;
         let (shared, ending) = (Arc::clone(self), self.ending.clone());
         self.streams.tasks.spawn(async move {
@@ -104,6 +105,19 @@ impl Shared {
             }
             watched.await;
         });
+    }
+
+    /// Of those that are configured whoever reads the configuration is told.
+    fn warn_of_twins(&self, joining: &Arc<Worker>) {
+        if self.roster.source(joining) == Some(WorkerSource::Configured) {
+            return;
+        }
+        let all = self.roster.all();
+        let joining = joining.config();
+        let others = all.iter().map(|worker| worker.config()).filter(|other| other.url != joining.url);
+        for twins in twins(others.chain([joining])).iter().filter(|twins| twins.second == joining.id()) {
+            tracing::warn!(worker = %twins.second, twin = %twins.first, "{twins}");
+        }
     }
 
     /// Those who wait may have been waiting for this worker.

@@ -54,10 +54,19 @@ impl Pace {
         TokensPerSecond::new(self.tokens / self.seconds)
     }
 
+    /// How many tokens are computed in such a time.
+    pub(super) fn tokens_in(&self, time: Duration) -> Tokens {
+        Tokens::new((time.as_secs_f64() * self.believed()) as u64)
+    }
+
     /// How long so many tokens take.
     pub(super) fn time_of(&self, tokens: Tokens) -> Duration {
-        let seconds = tokens.get() as f64 / self.tokens_a_second().map_or(ASSUMED, TokensPerSecond::get);
+        let seconds = tokens.get() as f64 / self.believed();
         Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST).min(LONGEST)
+    }
+
+    fn believed(&self) -> f64 {
+        self.tokens_a_second().map_or(ASSUMED, TokensPerSecond::get)
     }
 }
 

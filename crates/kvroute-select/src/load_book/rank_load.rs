@@ -56,9 +56,12 @@ impl RankLoad {
         }
     }
 
-    /// The prompt of an attempt will not be computed: it was refused, or nobody waits for it any more.
-    pub(super) fn never_computed(&mut self, attempt: &BookedAttempt, faded: Faded) {
-        self.recent.take_back(attempt.prefill(), faded);
+    /// The prompt of an attempt will not be computed to its end: it was refused, or nobody waits for it any more. What the
+    /// rank had the time to compute stays: if it hangs, it would look like one that was given nothing as soon as its
+    /// clients give up, and be given the next request each time.
+    pub(super) fn left_undone(&mut self, attempt: &BookedAttempt, faded: Faded, now: Duration) {
+        let had = self.pace.tokens_in(now.saturating_sub(attempt.booked_at()));
+        self.recent.take_back(attempt.prefill().saturating_sub(had), faded);
     }
 
     /// Takes an attempt out, as it is now.

@@ -263,13 +263,22 @@ proptest! {
     }
 
     #[test]
-    fn least_loaded_picks_the_least_load(candidates in fleet(), seed in any::<u64>()) {
+    fn least_loaded_picks_the_least_load_and_of_equals_whoever_was_given_least(
+        mut candidates in fleet(),
+        recent in prop::collection::vec(0u64..1_000_000, 8),
+        fair in 0u64..1_000_000,
+        seed in any::<u64>(),
+    ) {
+        for (candidate, recent) in candidates.iter_mut().zip(recent) {
+            candidate.recent = Tokens::new(recent);
+        }
         let load = |candidate: &Candidate| {
-            candidate.load.prefill_tokens.get() + candidate.context.get()
+            (candidate.load.prefill_tokens.get() + candidate.context.get(), candidate.recent)
         };
+        let request = RequestShape { fair_recent: Tokens::new(fair), ..request(0.0) };
         let least = candidates.iter().filter(|candidate| candidate.is_eligible()).map(load).min();
         let policy = fresh("least-loaded").unwrap();
-        let picked = policy.pick(&request(0.0), &candidates, &mut Vec::new(), &mut rng(seed));
+        let picked = policy.pick(&request, &candidates, &mut Vec::new(), &mut rng(seed));
         prop_assert_eq!(picked.ok().map(|picked| load(&candidates[picked.candidate])), least);
     }
 }

@@ -1,3 +1,5 @@
+mod hung;
+
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 

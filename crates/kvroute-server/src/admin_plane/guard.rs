@@ -37,18 +37,29 @@ enum Refusal {
     ForeignName,
     /// A page of another site makes a browser send it.
     ForeignPage,
+    /// It names this machine more than once: who looks at which of the names is anybody's guess.
+    SeveralNames,
 }
 
 // === impl AdminPlane ===
 
 impl AdminPlane {
     fn check(&self, request: &Request) -> Result<(), Refusal> {
+        check_host(request.headers())?;
         match &self.live.settings.load().admin_tokens {
             Some(_) if request.uri().path() == OPEN => Ok(()),
             Some(tokens) if tokens.admit(request.headers()) => Ok(()),
             Some(_) => Err(Refusal::Token),
             None => check_browser(request.method(), request.uri(), request.headers()),
         }
+    }
+}
+
+/// That there is one host at most, as HTTP wants it (RFC 9112, 3.2).
+fn check_host(headers: &HeaderMap) -> Result<(), Refusal> {
+    match headers.get_all(HOST).iter().nth(1) {
+        Some(_second) => Err(Refusal::SeveralNames),
+        None => Ok(()),
     }
 }
 
@@ -105,6 +116,11 @@ fn is_origin_of(origin: &HeaderValue, host: Option<&str>) -> bool {
 impl Refusal {
     fn into_response(self) -> Response {
         let (status, code, message) = match self {
+            Self::SeveralNames => (
+                StatusCode::BAD_REQUEST,
+                "several_hosts",
+                "the request has more than one host header; send one",
+            ),
             Self::Token => (
                 StatusCode::UNAUTHORIZED,
                 "invalid_admin_token",
@@ -173,6 +189,18 @@ mod tests {
             "evil:localhost",
         ] {
             assert!(!is_this_machine(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_request_names_its_host_once_or_not_at_all() {
+        let hosts = |names: &[&'static str]| {
+            let named = names.iter().map(|name| (HOST, HeaderValue::from_static(name)));
+            check_host(&named.collect())
+        };
+        assert_eq!((hosts(&[]), hosts(&["127.0.0.1:9090"])), (Ok(()), Ok(())));
+        for second in ["127.0.0.1:9090", "evil.example"] {
+            assert_eq!(hosts(&["127.0.0.1:9090", second]), Err(Refusal::SeveralNames), "{second}");
         }
     }
 

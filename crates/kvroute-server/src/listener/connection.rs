@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use super::executor::Streams;
 use super::held::{HeldBody, Running};
 use super::pace::{Overdue, Pace};
 use super::protocol::Opened;
+use super::refusals::Refusals;
 use crate::limits::Limits;
 use crate::tls::ServerTls;
 use crate::trust::TrustedPeer;
@@ -40,6 +42,8 @@ pub(super) struct Bounds {
     pub(super) is_trusted: bool,
     pub(super) tls: Option<ServerTls>,
     pub(super) limits: Limits,
+    pub(super) peer: IpAddr,
+    pub(super) refusals: Refusals,
 }
 
 /// A connection of either protocol.
@@ -66,8 +70,8 @@ pub(super) async fn serve(socket: TcpStream, bounds: Bounds, app: Router, stop: 
         Some(Ok(Err(error))) => return tracing::debug!(%error, "a client's connection could not be opened"),
         Some(Ok(Ok(opened))) => opened,
     };
-    let attended = Attended { peer, limits: bounds.limits, stop };
-    let app = counted(app, bounds.is_trusted, Arc::clone(&attended.peer));
+    let app = counted(app, bounds.is_trusted, Arc::clone(&peer));
+    let attended = Attended { peer, bounds, stop };
     match opened {
         Opened::Plain(stream, false) => attended.serve_http1(stream, app).await,
         Opened::Plain(stream, true) => attended.serve_http2(stream, app).await,
@@ -79,7 +83,7 @@ pub(super) async fn serve(socket: TcpStream, bounds: Bounds, app: Router, stop: 
 /// What is looked at beside the connection itself.
 struct Attended {
     peer: Arc<Peer>,
-    limits: Limits,
+    bounds: Bounds,
     stop: CancellationToken,
 }
 
@@ -102,12 +106,12 @@ impl Attended {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         self.peer.pace.share();
-        let (streams, _ended_with_the_connection) = Streams::new(self.limits.stall);
+        let (streams, _ended_with_the_connection) = Streams::new(self.bounds.limits.stall);
         let connection = http2::Builder::new(streams)
             .timer(TokioTimer::new())
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING)
-            .max_concurrent_streams(self.limits.streams)
+            .max_concurrent_streams(self.bounds.limits.streams)
             .max_header_list_size(u32::try_from(LARGEST_HEAD).unwrap_or(u32::MAX))
             .max_send_buf_size(LARGEST_HEAD)
             .serve_connection(TokioIo::new(stream), app);
@@ -118,10 +122,10 @@ impl Attended {
     async fn attend(&self, mut connection: Pin<&mut impl Serving>) {
         let pace = &self.peer.pace;
         let mut left = pin!(self.peer.left(|| pace.is_busy()));
-        let mut overdue = pin!(pace.overdue(&self.limits));
+        let mut overdue = pin!(pace.overdue(&self.bounds.limits));
         tokio::select! {
             biased;
-            ended = &mut connection => return report(ended),
+            ended = &mut connection => return self.report(ended),
             () = &mut left => return tracing::debug!("a client left before it had its answer"),
             overdue = &mut overdue => match overdue {
                 Overdue::Quiet => {}
@@ -138,14 +142,20 @@ impl Attended {
     /// connection is told first, and may have sent one more before it heard of it.
     async fn part(&self, mut connection: Pin<&mut impl Serving>) {
         let pace = &self.peer.pace;
-        let limits = Limits { keep_alive: Duration::MAX, ..self.limits };
+        let limits = Limits { keep_alive: Duration::MAX, ..self.bounds.limits };
         connection.as_mut().wind_down();
         tokio::select! {
             biased;
-            ended = &mut connection => report(ended),
+            ended = &mut connection => self.report(ended),
             () = self.peer.left(|| pace.is_busy()) => tracing::debug!("a client left before it had its answer"),
             overdue = pace.overdue(&limits) => cut(overdue),
             () = nothing_left_to_do(pace) => {}
+        }
+    }
+
+    fn report(&self, ended: hyper::Result<()>) {
+        if let Err(error) = ended {
+            self.bounds.refusals.ended(self.bounds.peer, &error);
         }
     }
 }
@@ -203,10 +213,4 @@ fn counted(app: Router, is_trusted: bool, peer: Arc<Peer>) -> impl App {
 
 fn cut(overdue: Overdue) {
     tracing::debug!(reason = overdue.reason(), "a client's connection is cut");
-}
-
-fn report(ended: hyper::Result<()>) {
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a client's connection ended early");
-    }
 }

@@ -4,6 +4,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::routing::get;
 use futures_util::{FutureExt, stream};
+use kvroute_metrics::{Metrics, MetricsOptions, Plane, RefusedConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -20,6 +21,7 @@ const LARGE: usize = 32 << 20;
 /// A listener at work.
 struct Running {
     address: SocketAddr,
+    metrics: Metrics,
     stop: CancellationToken,
     served: JoinSet<()>,
 }
@@ -39,14 +41,24 @@ impl Running {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), "test", &terms).await.unwrap();
         let (address, stop) = (listener.address(), CancellationToken::new());
         let mut served = JoinSet::new();
-        served.spawn(listener.serve(app, Place::Here, stop.clone(), HOUR, || ()));
-        Self { address, stop, served }
+        let metrics = Metrics::new(&MetricsOptions::default()).unwrap();
+        let refusals = Refusals::new(Plane::Data, metrics.connections().clone());
+        served.spawn(listener.serve(app, stop.clone(), HOUR, refusals, || ()));
+        Self { address, metrics, stop, served }
     }
 
     async fn sent(&self, request: &str) -> TcpStream {
         let mut client = TcpStream::connect(self.address).await.unwrap();
         client.write_all(request.as_bytes()).await.unwrap();
         client
+    }
+
+    /// Refused connections of this plane, by why.
+    fn refused(&self, reason: RefusedConnection) -> usize {
+        let (text, reason) = (self.metrics.render(), reason.as_str());
+        let series = format!("kvroute_refused_connections_total{{plane=\"data\",reason=\"{reason}\"}} ");
+        let value = text.lines().find_map(|line| line.strip_prefix(&series));
+        value.unwrap_or_else(|| panic!("{series} in {text}")).parse().unwrap()
     }
 
     async fn stopped(mut self) {
@@ -229,6 +241,7 @@ async fn one_connection_more_than_may_be_is_told_so_and_the_next_one_is_served_w
     assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
     assert!(head.contains("retry-after: 1") && head.contains(&format!("content-length: {}", body.len())));
     assert!(body.contains("\"code\":\"overloaded\""), "{body}");
+    assert_eq!(listener.refused(RefusedConnection::Limit), 1);
     drop(first);
     ended.acquire().await.unwrap().forget();
     loop {
@@ -249,5 +262,30 @@ async fn a_head_that_is_too_large_or_has_too_many_headers_is_refused() {
         let answer = until_closed(client).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
     }
+    assert_eq!(listener.refused(RefusedConnection::HeadTooLarge), 2);
+    listener.stopped().await;
+}
+
+#[tokio::test]
+async fn a_head_that_cannot_be_read_is_refused_and_counted_and_a_client_that_leaves_within_one_is_not() {
+    let listener = Running::start(Router::new().route("/", get(async || "well"))).await;
+    let request = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    for (unreadable, before) in
+        [("no head at all\r\n\r\n", ""), ("GET / HTTP/1.1\r\na b: c\r\n\r\n", request)]
+    {
+        let answer = until_closed(listener.sent(&format!("{before}{unreadable}")).await).await;
+        let refusal = answer
+            .strip_prefix("HTTP/1.1 200 OK")
+            .map_or(&answer[..], |rest| rest.split_once("well").unwrap().1);
+        assert!(refusal.starts_with("HTTP/1.1 400 "), "{answer}");
+    }
+    let mut left = listener.sent("GET / HTTP/1.1\r\nhos").await;
+    left.shutdown().await.unwrap();
+    assert_eq!(until_closed(left).await, "");
+    let answer =
+        until_closed(listener.sent("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await).await;
+    assert!(answer.ends_with("well"), "{answer}");
+    let counted = RefusedConnection::ALL.map(|reason| listener.refused(reason));
+    assert_eq!(counted, [0, 0, 2], "by reason: limit, too large, malformed");
     listener.stopped().await;
 }

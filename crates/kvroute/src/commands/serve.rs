@@ -27,7 +27,7 @@ pub(crate) async fn run(flags: ServeFlags, log: Option<&str>, default_log: &str)
     }
     let drain = loaded.config.drain;
     let (mut signals, hang_ups) = (StopSignals::listen()?, HangUps::listen()?);
-    let files = loaded.config.security.files.clone();
+    let files = loaded.config.security.files.iter().map(|file| file.path.clone()).collect();
     let server = Server::start(loaded.config).await?;
     let reloading = Reloading::new(Arc::new(flags), hang_ups, &server, loaded.telemetry, files).await;
     let signal = tokio::select! {

@@ -31,6 +31,7 @@ pub(crate) fn resolve(raw: &RawConfig) -> Result<ServeConfig, Problem> {
         trusted: root.get(&key::SERVER_TRUSTED)?.0,
         api_keys: security::api_keys(root)?,
         max_body: root.get(&key::SERVER_MAX_BODY)?.0,
+        ready: root.get(&key::SERVER_READY)?,
         drain: root.get(&key::SERVER_DRAIN)?,
         metrics: metrics(root)?,
         router: RouterConfig {

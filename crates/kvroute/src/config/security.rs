@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use kvroute_engine::tls::Identity;
 use kvroute_engine::{TlsError, UpstreamTls};
-use kvroute_server::{AdminTokens, ApiKeys, Limits, Security, ServerTls};
+use kvroute_server::{AdminTokens, ApiKeys, Limits, NamedFile, Security, ServerTls};
 
 use super::problem::Problem;
 use super::raw::{RawConfig, RawSection};
-use super::setting::Setting;
+use super::setting::{Row, Setting};
 use super::settings as key;
 use super::shown::shown;
-use super::value::FilePath;
+use super::value::{FilePath, Name};
 
 /// The settings that name the files of one end of a connection.
 struct Files {
@@ -41,6 +41,14 @@ const ADMIN: Files = Files {
 /// Of a pool, seen from its own table.
 const WORKERS: Files =
     Files { table: "tls", certificate: &key::POOL_TLS_CERT, key: &key::POOL_TLS_KEY, ca: &key::POOL_TLS_CA };
+
+// === impl Files ===
+
+impl Files {
+    const fn all(&self) -> [&'static Setting<FilePath>; 3] {
+        [self.certificate, self.key, self.ca]
+    }
+}
 
 /// Everything but the keys of clients.
 pub(super) fn resolve(raw: &RawConfig) -> Result<Security, Problem> {
@@ -107,18 +115,28 @@ fn limits(root: &RawSection) -> Result<Limits, Problem> {
 }
 
 /// Every file whose content is part of the configuration.
-fn files(raw: &RawConfig) -> Result<Vec<PathBuf>, Problem> {
+fn files(raw: &RawConfig) -> Result<Vec<NamedFile>, Problem> {
     let mut files = Vec::new();
-    for setting in [&key::SERVER_API_KEYS_FILE, &key::SERVER_ADMIN_TOKEN_FILE] {
-        files.extend(file(&raw.root, setting)?.map(|(_path, file)| file));
-    }
-    for plane in [&DATA, &ADMIN] {
-        files.extend(found(&raw.root, plane)?.into_iter().flatten());
+    let in_root =
+        [&[&key::SERVER_API_KEYS_FILE, &key::SERVER_ADMIN_TOKEN_FILE][..], &DATA.all(), &ADMIN.all()]
+            .concat();
+    for setting in in_root {
+        let named = |(path, file)| NamedFile::read(path, file);
+        files.extend(file(&raw.root, setting)?.map(named));
     }
     for pool in &raw.pools {
-        files.extend(found(&pool.section, &WORKERS)?.into_iter().flatten());
+        let model = pool.section.find(&key::POOL_MODEL)?;
+        for setting in WORKERS.all() {
+            let named = |(path, file)| NamedFile::read(of_pool(&setting.row, path, model.as_ref()), file);
+            files.extend(file(&pool.section, setting)?.map(named));
+        }
     }
     Ok(files)
+}
+
+/// A setting of a pool, called as in the report of a reload: by its model, which stays where the pool's place may not.
+fn of_pool(row: &Row, path: String, model: Option<&Name>) -> String {
+    model.map_or(path, |model| format!("{} (of {})", row.key, model.0))
 }
 
 fn found(section: &RawSection, files: &Files) -> Result<[Option<PathBuf>; 3], Problem> {
@@ -126,8 +144,8 @@ fn found(section: &RawSection, files: &Files) -> Result<[Option<PathBuf>; 3], Pr
     Ok([find(files.certificate)?, find(files.key)?, find(files.ca)?])
 }
 
-fn file(root: &RawSection, setting: &Setting<FilePath>) -> Result<Option<(String, PathBuf)>, Problem> {
-    Ok(root.find(setting)?.map(|FilePath(file)| (root.path_of(&setting.row), file)))
+fn file(section: &RawSection, setting: &Setting<FilePath>) -> Result<Option<(String, PathBuf)>, Problem> {
+    Ok(section.find(setting)?.map(|FilePath(file)| (section.path_of(&setting.row), file)))
 }
 
 fn text(path: &str, file: &PathBuf) -> Result<String, Problem> {

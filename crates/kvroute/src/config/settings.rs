@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kvroute_core::{BlockSize, WorkerRole};
 use kvroute_router::config::{
-    BusyThreshold, CountMode, EventEndpoint, HistoryOutputs, IndexSource, OnMismatch, OnNoPrefill,
+    BusyThreshold, CountMode, EventEndpoint, HistoryOutputs, IndexSource, OnMismatch, OnNoPrefill, ReadyWhen,
     TokenizerSource,
 };
 use kvroute_select::QueueOrder;
@@ -49,6 +49,9 @@ settings! {
     SERVER_API_KEYS_FILE: FilePath = "server.api_keys_file";
     /// Largest request body; a larger one gets 413.
     SERVER_MAX_BODY: ByteSize = "server.max_body".default("\"32MiB\"");
+    /// When `/ready` says that requests would be served: `"any"`, one model has a worker that takes requests; `"all"`, every pool
+    /// has.
+    SERVER_READY: ReadyWhen = "server.ready".default("\"any\"");
     /// How long running streams may finish after SIGTERM or Ctrl-C.
     SERVER_DRAIN: Duration = "server.drain".default("\"30s\"");
     /// File with the tokens of those who may use the admin plane, a line each. Needed where `admin_listen` is no loopback

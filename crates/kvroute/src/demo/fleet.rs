@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kvroute_core::ModelName;
 use kvroute_metrics::MetricsOptions;
-use kvroute_router::config::{ClusterConfig, HistoryConfig, TokenizerSource, WorkerConfig};
+use kvroute_router::config::{ClusterConfig, HistoryConfig, ReadyWhen, TokenizerSource, WorkerConfig};
 use kvroute_router::{PoolConfig, RouterConfig};
 use kvroute_server::{Security, ServeConfig, Server};
 use kvroute_sim::{PromptEncoder, SimConfig, SimEngine};
@@ -176,6 +176,7 @@ fn router_config(
         api_keys: None,
         trusted: Vec::new(),
         max_body: MAX_BODY,
+        ready: ReadyWhen::default(),
         drain: DRAIN,
         metrics: MetricsOptions::default(),
         router: RouterConfig {

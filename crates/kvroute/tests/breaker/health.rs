@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use kvroute_router::config::TokenizerSource;
 use kvroute_testkit::Fault;
 
-use super::world::{ask, chat, fleet_behind, name, until_state, worker};
+use super::world::{FOR_GOOD, ask, chat, fleet_behind, name, until_state, worker};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_bad_answers_as_are_wanted_take_it_out_and_as_many_good_ones_bring_it_back() {
@@ -56,5 +57,51 @@ async fn a_refused_connection_needs_no_second_opinion() {
         assert_eq!(ask(&fleet, &chat(number)).await.status, 200);
     }
     until_state(&fleet, &name(&proxies[0].url()), "unhealthy").await;
+    fleet.stop().await;
+}
+
+/// Asked what it is, it had as long as a probe may take, whatever the limit of its health was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_doubted_has_no_longer_than_its_health_may_take() {
+    let (fleet, proxies) = fleet_behind(1, |pool| {
+        pool.tokenizer = TokenizerSource::Engine;
+        pool.health.interval = FOR_GOOD;
+        pool.health.timeout = Duration::from_millis(200);
+        pool.health.failures = 1;
+    })
+    .await;
+    let doubted = name(&proxies[0].url());
+    proxies[0].set_for_probes(Fault::StallAt(0));
+    assert_eq!(ask(&fleet, &chat(1)).await.status, 200, "nobody tells the ids of its prompt");
+    until_state(&fleet, &doubted, "unhealthy").await;
+    let problem = worker(&fleet, &doubted).await["problem"].as_str().unwrap().to_owned();
+    assert!(problem.contains("/health within pool.health.timeout of 200ms"), "{problem}");
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_left_a_question_for_token_ids_unanswered_is_asked_last() {
+    let (fleet, proxies) = fleet_behind(2, |pool| {
+        pool.tokenizer = TokenizerSource::Engine;
+        (pool.health.interval, pool.health.timeout) = (FOR_GOOD, FOR_GOOD);
+    })
+    .await;
+    proxies[0].set_for_probes(Fault::StallAt(0));
+    let before = proxies[0].suffered();
+    let mut numbers = 0..;
+    let mut ask_next = async || {
+        assert_eq!(ask(&fleet, &chat(numbers.next().unwrap())).await.status, 200);
+    };
+    while proxies[0].suffered() == before {
+        ask_next().await;
+    }
+    // Its ids, and once it is doubted its health, which it may think about for good.
+    while proxies[0].suffered() < before + 2 {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..6 {
+        ask_next().await;
+    }
+    assert_eq!(proxies[0].suffered(), before + 2, "it was asked again though another one answers");
     fleet.stop().await;
 }

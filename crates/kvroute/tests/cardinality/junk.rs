@@ -87,6 +87,7 @@ fn for_the_data_plane(n: usize) -> Vec<Junk> {
         Junk::new("POST", CHAT, &format!("{{\"model\": {n}"), 400),
         Junk::new("POST", &format!("/v1/{n}/completions"), "{}", 404),
         Junk::new("GET", &format!("/{n}?model={n}"), "", 404),
+        Junk::new("GET", "/health", "", 400).with(&format!("no name {n}"), "value"),
         Junk::new(&format!("BREW{n}"), CHAT, "{}", 405),
         Junk::new(&format!("MIX{n}"), &format!("/{n}"), "{}", 404),
         served("x-request-id", &format!("request-{n}")),

@@ -1,9 +1,10 @@
 //! What cannot be continued ends with an event that says why.
 
+use kvroute_router::config::TokenizerSource;
 use kvroute_sim::{Faults, SimConfig};
 use serde_json::{Value, json};
 
-use super::asking::{CHAT, COMPLETIONS, Seen, breaking, fleet, migrations, request, until_broken};
+use super::asking::{CHAT, COMPLETIONS, Seen, breaking, fleet, migrations, piece, request, until_broken};
 
 fn with(mut body: Value, members: Value) -> Value {
     let (Value::Object(all), Value::Object(members)) = (&mut body, members) else { panic!("no objects") };
@@ -62,6 +63,27 @@ async fn without_another_worker_the_stream_ends() {
     assert!(seen.error().ends_with("no other worker can take it"), "{}", seen.error());
     assert_eq!(migrations(&fleet).await, 0);
     fleet.at_rest().await;
+    fleet.stop().await;
+}
+
+/// Nobody is left either who could tell the ids of what the next worker would be asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_workers_count_and_none_is_left_that_is_the_reason() {
+    let slow = SimConfig { decode_tps: 2, ..SimConfig::default() };
+    let mut fleet = fleet(vec![slow], |pool| pool.tokenizer = TokenizerSource::Engine).await;
+    let mut stream = fleet.client.open(&fleet.data(CHAT), &request(CHAT, 1)).await.into_body();
+    let mut told = String::new();
+    while Seen::of(&told).text.is_empty() {
+        told += &piece(&mut stream).await.expect("the stream ended");
+    }
+    let engine = fleet.engines.pop().unwrap();
+    let stopped = tokio::spawn(engine.stop());
+    while let Some(piece) = piece(&mut stream).await {
+        told += &piece;
+    }
+    let seen = Seen::of(&told);
+    assert!(seen.error().ends_with("no other worker can take it"), "{}", seen.error());
+    stopped.await.unwrap();
     fleet.stop().await;
 }
 

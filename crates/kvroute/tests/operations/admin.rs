@@ -4,7 +4,7 @@ use http::Method;
 use http_body_util::BodyExt;
 use kvroute_core::BlockSize;
 use kvroute_sim::SimConfig;
-use kvroute_testkit::{Fleet, engine, server_config};
+use kvroute_testkit::{CapturedLog, Fleet, engine, server_config};
 use serde_json::{Value, json};
 
 use super::caller::{Caller, until};
@@ -191,5 +191,22 @@ async fn with_every_worker_drained_requests_wait_and_are_served_once_one_is_back
         act("undrain").await
     };
     assert_eq!(tokio::join!(served, comes_back), (200, 200));
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_adds_an_engine_under_another_name_is_warned() {
+    let log = CapturedLog::start();
+    let fleet = Fleet::start(vec![SimConfig::default()], "kv").await;
+    let warned = || log.entries(|entry| entry.message.contains("are probably one engine"));
+    assert_eq!(warned().len(), 0);
+    let url = fleet.engines[0].url();
+    let other = url.replace("127.0.0.1", "localhost");
+    let (caller, workers) = (Caller::new(), fleet.admin("/api/workers"));
+    let (status, added) = caller.json(Method::POST, &workers, &json!({"url": other})).await;
+    assert_eq!(status, 201, "two programs may share a port: {added}");
+    let [warning] = &warned()[..] else { panic!("{:?}", warned()) };
+    let names = (warning.field("worker"), warning.field("twin"));
+    assert_eq!(names, (other.trim_start_matches("http://"), url.trim_start_matches("http://")));
     fleet.stop().await;
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use http::Method;
 use kvroute_sim::{SimConfig, SimEngine};
@@ -147,6 +148,57 @@ async fn what_cannot_change_is_named_and_flags_go_on_beating_the_file() {
         .await
         .unwrap();
     assert_eq!(answer.json()[0]["state"], "ready", "the worker was never touched");
+    drop(router);
+    engine.stop().await;
+}
+
+/// The line that tells what became of a configuration.
+fn taken_over(log: &str) -> Vec<&str> {
+    log.lines().filter(|line| line.contains("configuration taken over")).collect()
+}
+
+#[tokio::test]
+async fn settings_of_the_server_and_files_beside_the_configuration_are_named_when_they_change() {
+    let engine = engine(SimConfig::default()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    let (first, second) = ("a".repeat(64), "b".repeat(64));
+    std::fs::write(&keys, format!("sha256:{first}\n")).unwrap();
+    let with =
+        |limits: &str| format!("[server]\napi_keys_file = {keys:?}\n{limits}\n{}", config(&[&engine], ""));
+    let router = Router::start(&with("max_body = \"1MiB\""), &[]).await;
+    let taken = async |times: usize, change: &dyn Fn()| {
+        change();
+        router.hang_up();
+        until("it is taken over", async || taken_over(&router.process.log()).len() == times).await;
+        let log = router.process.log();
+        taken_over(&log)[times - 1].to_owned()
+    };
+    let line = taken(1, &|| router.write(&with("max_body = \"2MiB\"\nlimits = { head = \"7s\" }"))).await;
+    assert!(line.contains("changed=[\"server.limits.head\", \"server.max_body\"]"), "{line}");
+    let line = taken(2, &|| std::fs::write(&keys, format!("sha256:{second}\n")).unwrap()).await;
+    assert!(line.contains("changed=[\"server.api_keys_file (what is in the file)\"]"), "{line}");
+    let line = taken(3, &|| ()).await;
+    assert!(line.contains("changed=[]"), "{line}");
+    let log = router.process.log();
+    assert!(!log.contains(&first[..16]) && !log.contains(&second[..16]), "a key is told: {log}");
+    drop(router);
+    engine.stop().await;
+}
+
+/// Longer than it takes to find a change by looking at the files.
+const SEVERAL_LOOKS: Duration = Duration::from_millis(3500);
+
+#[tokio::test]
+async fn a_file_that_changed_right_before_a_hang_up_was_taken_over_twice() {
+    let engine = engine(SimConfig::default()).await;
+    let router = Router::start(&config(&[&engine], ""), &[]).await;
+    router.write(&config(&[&engine], "migrations = 3\n"));
+    router.hang_up();
+    until("it is taken over", async || router.reloads("applied").await > 0).await;
+    tokio::time::sleep(SEVERAL_LOOKS).await;
+    let log = router.process.log();
+    assert_eq!(taken_over(&log).len(), 1, "{:?}", taken_over(&log));
     drop(router);
     engine.stop().await;
 }

@@ -4,6 +4,8 @@ use kvroute_metrics::{Row, rows};
 use kvroute_sim::{Faults, Incident};
 use kvroute_testkit::{Answer, Exposition};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::database::Database;
@@ -36,6 +38,11 @@ async fn refused(world: &World) {
     let (client, completions) = (&world.fleet.client, world.fleet.data("/v1/completions"));
     assert_eq!(client.post(&completions, &body("nobody", &[300], false)).await.status, 404);
     assert_eq!(client.get(&world.fleet.data("/no/such/path")).await.status, 404);
+    let mut stranger = TcpStream::connect(world.fleet.server.data_address()).await.unwrap();
+    stranger.write_all(b"this is no HTTP\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stranger.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
 }
 
 /// The caller named the worker that fails.

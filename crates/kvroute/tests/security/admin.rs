@@ -5,7 +5,8 @@ use std::time::Duration;
 use kvroute_server::{AdminTokens, Server, StartError};
 use kvroute_testkit::{Answer, Client, ClosedPort, server_config};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 const TOKEN: &str = "the-first-token-of-all";
 
@@ -142,7 +143,7 @@ async fn tokens_that_are_read_anew_count_for_the_next_request() {
     config.listen = "127.0.0.1:1".parse().unwrap();
     let kept = server.reload_handle().prepare(&config).unwrap();
     assert_eq!(asked_with(TOKEN).await, 200, "nothing changes before it is committed");
-    assert_eq!(kept.commit(), ["server.listen"], "what counts only after a restart is named");
+    assert_eq!(kept.commit().needs_restart, ["server.listen"], "what counts only after a restart is named");
     assert_eq!(asked_with(TOKEN).await, 401);
     assert_eq!(asked_with("another-token-instead").await, 200);
     config.security.admin_tokens = None;
@@ -151,4 +152,25 @@ async fn tokens_that_are_read_anew_count_for_the_next_request() {
     assert!(matches!(error, StartError::AdminOpen(_)), "{error}");
     assert_eq!(asked_with("another-token-instead").await, 200, "what cannot be used changes nothing");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_with_two_hosts_is_refused_with_a_token_and_without_one() {
+    for has_token in [false, true] {
+        let server = started(|config| config.security.admin_tokens = tokens(TOKEN).filter(|_| has_token))
+            .await
+            .unwrap();
+        for path in ["/health", "/api/workers"] {
+            let mut socket = TcpStream::connect(server.admin_address()).await.unwrap();
+            let request = format!(
+                "GET {path} HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n\
+                 connection: close\r\n\r\n"
+            );
+            socket.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            socket.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("\"several_hosts\""), "{answer}");
+        }
+        server.stop().await;
+    }
 }

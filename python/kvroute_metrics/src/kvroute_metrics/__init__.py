@@ -146,6 +146,8 @@ DYNAMO_ROUTER_OVERHEAD_SCHEDULING_MS: Final = "dynamo_router_overhead_scheduling
 """Time a decision spent on costs, the pick and the booking."""
 DYNAMO_ROUTER_OVERHEAD_TOTAL_MS: Final = "dynamo_router_overhead_total_ms"
 """Time of a whole decision, from token ids to a booked worker."""
+KVROUTE_REFUSED_CONNECTIONS_TOTAL: Final = "kvroute_refused_connections_total"
+"""Connections of clients that were refused before a request of theirs could be read, by why."""
 KVROUTE_POOL_WORKERS: Final = "kvroute_pool_workers"
 """Workers of a configured pool: those that are known, and those of them that take requests."""
 KVROUTE_DISCOVERY_AGE_SECONDS: Final = "kvroute_discovery_age_seconds"
@@ -709,6 +711,13 @@ FAMILIES: Final[tuple[Family, ...]] = (
         labels=(),
         unit="milliseconds",
         help="Time of a whole decision, from token ids to a booked worker",
+    ),
+    Family(
+        name=KVROUTE_REFUSED_CONNECTIONS_TOTAL,
+        type="counter",
+        labels=("plane", "reason",),
+        unit="connections",
+        help="Connections of clients that were refused before a request of theirs could be read, by why",
     ),
     Family(
         name=KVROUTE_POOL_WORKERS,

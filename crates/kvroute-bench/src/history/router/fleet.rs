@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kvroute_metrics::MetricsOptions;
 use kvroute_router::config::{
-    BusyThreshold, ClusterConfig, IndexSource, PoolConfig, RouterConfig, WorkerConfig,
+    BusyThreshold, ClusterConfig, IndexSource, PoolConfig, ReadyWhen, RouterConfig, WorkerConfig,
 };
 use kvroute_server::{Security, ServeConfig, Server};
 use tokio::net::{TcpListener, TcpStream};
@@ -124,6 +124,7 @@ fn config(fleet: &Fleet, has_history: bool) -> ServeConfig {
         api_keys: None,
         trusted: Vec::new(),
         max_body: 1 << 20,
+        ready: ReadyWhen::default(),
         drain: Duration::from_secs(5),
         metrics: MetricsOptions::default(),
         router: RouterConfig {

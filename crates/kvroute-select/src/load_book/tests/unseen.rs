@@ -95,9 +95,23 @@ fn what_was_refused_was_remembered_as_work() {
     let mut load = LoadBook::new();
     book(&mut load, 1, 1000, &[], 1);
     book_whole(&mut load, 2, 500, NOW);
-    load.release(AttemptId::new(1), seconds(100));
+    load.release(AttemptId::new(1), NOW);
     load.release(AttemptId::new(2), NOW);
     assert_eq!(load.recent(seconds(100)).of(SLOT), Tokens::ZERO);
+}
+
+#[test]
+fn what_was_given_up_is_remembered_as_far_as_there_was_time_to_compute_it() {
+    let given_up = |tokens, after| {
+        let mut load = LoadBook::new();
+        book(&mut load, 1, tokens, &[], 1);
+        load.release(AttemptId::new(1), seconds(after));
+        load.recent(NOW).of(SLOT).get()
+    };
+    assert_eq!(
+        [(50_000, 0), (50_000, 2), (50_000, 60)].map(|(tokens, after)| given_up(tokens, after)),
+        [0, 20_000, 50_000]
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use kvroute_cluster::discovery::watched_file::WatchedFile;
 use kvroute_metrics::ReloadOutcome;
 use kvroute_router::{ReloadReport, Router};
-use kvroute_server::{Reload, Server, StartError};
+use kvroute_server::{Reload, Server, ServerChanges, StartError};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -107,9 +107,11 @@ impl Reloading {
             loaded.map_err(|error| Failure::while_doing("cannot read the configuration", error))??;
         let Loaded { config, telemetry, warnings } = loaded;
         let prepared = self.server.prepare(&config)?;
-        let files = config.security.files.clone();
+        let files = config.security.files.iter().map(|file| file.path.clone()).collect();
         let mut report = self.router.reload(config.router).map_err(StartError::from)?;
-        report.needs_restart.extend(prepared.commit().into_iter().map(str::to_owned));
+        let ServerChanges { changed, needs_restart } = prepared.commit();
+        report.changed.extend(changed);
+        report.needs_restart.extend(needs_restart.into_iter().map(str::to_owned));
         report.needs_restart.extend(telemetry.differences(&self.telemetry).into_iter().map(str::to_owned));
         for warning in warnings {
             tracing::warn!("{warning}");

@@ -158,3 +158,22 @@ fn keys_below_an_inline_table_are_checked_like_any_other() {
         "pool[0].decisions is of type boolean; write [pool.decisions] with its keys below"
     );
 }
+
+#[test]
+fn workers_that_are_probably_one_engine_are_warned_of_across_pools() {
+    let pool = |model: &str, urls: &[&str]| {
+        let workers: String = urls.iter().map(|url| format!("[[pool.worker]]\nurl = \"{url}\"\n")).collect();
+        format!("[[pool]]\nmodel = \"{model}\"\n{workers}")
+    };
+    let text = [
+        pool("a", &["http://localhost:8000", "http://10.0.0.1:8000"]),
+        pool("b", &["http://127.0.0.1:8000", "http://10.0.0.2:8000"]),
+    ]
+    .concat();
+    let warnings = load_all(&text, &[], &[]).unwrap().warnings;
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert!(
+        warning.starts_with("workers localhost:8000 and 127.0.0.1:8000 are probably one engine"),
+        "{warning}"
+    );
+}

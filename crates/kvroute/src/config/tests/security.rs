@@ -14,7 +14,7 @@ fn without_a_word_about_it_nothing_is_open_to_others_and_nothing_is_limited_but_
     assert_eq!(security.admin_tokens, None);
     assert!(security.tls.is_none() && security.admin_tls.is_none());
     assert_eq!(security.limits, Limits::default(), "the table's defaults are those of the library");
-    assert_eq!(security.files, [""; 0].map(std::path::PathBuf::from));
+    assert_eq!(security.files, []);
 }
 
 #[test]
@@ -60,7 +60,8 @@ fn an_admin_plane_for_others_needs_a_token_and_the_file_is_read_here() {
     let text = at_server(&format!("{open}\nadmin_token_file = {:?}", tokens.path()));
     let security = config(&text).security;
     assert!(security.admin_tokens.is_some());
-    assert_eq!(security.files, [tokens.path()]);
+    let [named] = &security.files[..] else { panic!("{:?}", security.files) };
+    assert_eq!((&named.setting[..], named.path.as_path()), ("server.admin_token_file", tokens.path()));
     let short = file("short");
     let problem = problems(&at_server(&format!("admin_token_file = {:?}", short.path())));
     assert!(

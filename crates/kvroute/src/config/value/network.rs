@@ -1,8 +1,9 @@
-//! Networks of callers.
+//! Networks of callers, and what those who balance them are told.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use kvroute_router::config::ReadyWhen;
 
 use super::{SettingType, expected};
 
@@ -21,6 +22,18 @@ impl SettingType for Networks {
 
     fn from_text(text: &str) -> toml::Value {
         Vec::<String>::from_text(text)
+    }
+}
+
+impl SettingType for ReadyWhen {
+    const EXPECTED: &'static str = "\"any\" or \"all\"";
+
+    fn read(value: &toml::Value) -> Result<Self, String> {
+        match value.as_str() {
+            Some("any") => Ok(Self::Any),
+            Some("all") => Ok(Self::All),
+            _ => Err(expected::<Self>()),
+        }
     }
 }
 
