@@ -7,6 +7,7 @@ mod faults {
     mod client_left;
     mod cut;
     mod half_close;
+    mod http2;
     mod informational;
     mod malformed;
     mod names;
