@@ -5,6 +5,7 @@
 
 mod faults {
     mod client_left;
+    mod crowd;
     mod cut;
     mod half_close;
     mod http2;
