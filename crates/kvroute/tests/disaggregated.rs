@@ -10,3 +10,5 @@ mod in_vain;
 mod nobody;
 #[path = "disaggregated/split.rs"]
 mod split;
+#[path = "disaggregated/time_limits.rs"]
+mod time_limits;
