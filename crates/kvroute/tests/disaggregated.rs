@@ -12,3 +12,5 @@ mod nobody;
 mod split;
 #[path = "disaggregated/time_limits.rs"]
 mod time_limits;
+#[path = "disaggregated/unconnected.rs"]
+mod unconnected;
