@@ -10,6 +10,8 @@ mod admin_tokens;
 mod body;
 mod data_plane;
 mod descriptors;
+#[doc(hidden)]
+pub mod fuzz;
 mod json;
 mod keys;
 mod limits;
