@@ -1,5 +1,6 @@
 //! Rules of structure that the compiler does not know: each is a function that returns what it found.
 
+mod clocks;
 mod layers;
 mod length;
 mod words;
@@ -32,6 +33,7 @@ pub(crate) fn run() -> Result<()> {
     let sources = sources()?;
     let mut findings = length::check(&sources);
     findings.extend(words::check(&sources));
+    findings.extend(clocks::check(&sources));
     findings.extend(layers::check()?);
     for finding in &findings {
         println!("{finding}");

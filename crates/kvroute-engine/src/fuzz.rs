@@ -1,11 +1,11 @@
-//! Entry of the fuzzer, which brings the answers of a worker that is not there. Not part of the API.
+//! Entries of the fuzzer, which brings the answers of a worker that is not there. Not part of the API.
 
 use bytes::Bytes;
 use http::StatusCode;
 
 use crate::http::Answer;
 use crate::probe::{Answers, models};
-use crate::{EngineKind, EngineLoads, Probe, ProbeError};
+use crate::{EngineKind, EngineLoads, Probe, ProbeError, RenderedChat, render_remote};
 
 /// Address of the worker.
 const URL: &str = "http://worker:8000";
@@ -33,4 +33,12 @@ pub fn told_load(engine: EngineKind, question: usize, answer: &[u8]) -> Option<E
     let questions = engine.spec().load;
     let question = question.checked_rem(questions.len())?;
     questions[question].loads(answer)
+}
+
+/// What an engine tells of a chat with images; `None` where it names no items, or such that cannot be.
+///
+/// # Errors
+/// It is no such answer.
+pub fn rendered_chat(answer: &[u8]) -> Result<Option<RenderedChat>, serde_json::Error> {
+    render_remote::read(answer)
 }

@@ -80,9 +80,9 @@ impl<'a> RemoteRenderer<'a> {
         if !answer.status.is_success() {
             return Err(RemoteTokenizeError::refused(path, &answer));
         }
-        let rendered: Rendered = serde_json::from_slice(&answer.body)
-            .map_err(|source| RemoteTokenizeError::Unreadable { path, source })?;
-        rendered.checked().ok_or(RemoteTokenizeError::Empty { path, what: WHAT })
+        let rendered =
+            read(&answer.body).map_err(|source| RemoteTokenizeError::Unreadable { path, source })?;
+        rendered.ok_or(RemoteTokenizeError::Empty { path, what: WHAT })
     }
 
     /// Whether the worker has the endpoint; `None` where it did not say.
@@ -91,6 +91,11 @@ impl<'a> RemoteRenderer<'a> {
         let answer = post(self.client, self.base, path, TRIAL.as_bytes().to_vec()).await;
         says_there(&answer)
     }
+}
+
+/// What an answer tells; `None` where it names no items, or such that cannot be.
+pub(crate) fn read(answer: &[u8]) -> Result<Option<RenderedChat>, serde_json::Error> {
+    Ok(serde_json::from_slice::<Rendered>(answer)?.checked())
 }
 
 /// A server without the endpoint, or told not to serve it, says so with one of these.
@@ -147,7 +152,7 @@ mod tests {
     use super::*;
 
     fn read(answer: &Value) -> Option<RenderedChat> {
-        serde_json::from_value::<Rendered>(answer.clone()).unwrap().checked()
+        super::read(answer.to_string().as_bytes()).unwrap()
     }
 
     fn features(hashes: &Value, places: &Value) -> Value {

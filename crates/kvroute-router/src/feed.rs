@@ -5,7 +5,7 @@
 //! replayed. Nothing piles up here.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use kvroute_core::{Blocks, EventBatch, KvEvent, LastMessage};
 use kvroute_engine::events::{EventFollower, SourceChange, SourceIncident, SourceUpdate};
@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::pool::Pool;
 use crate::rank::Rank;
 use crate::source::RankSource;
+use crate::wall_clock;
 
 /// Updates that may wait for the index.
 const QUEUE: usize = 256;
@@ -159,8 +160,7 @@ fn set_position(
 
 /// Age of a batch by the engine's clock and ours; clocks that disagree give zero, never a negative age.
 fn lag_of(batch: &EventBatch) -> Option<Duration> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-    batch.published.map(|published| now.saturating_sub(published))
+    batch.published.map(|published| wall_clock::since_epoch().saturating_sub(published))
 }
 
 fn count(metrics: &SourceMetrics, batch: &EventBatch, applied: &Applied) {

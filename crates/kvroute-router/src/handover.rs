@@ -115,10 +115,10 @@ impl Pool {
     async fn answer_whole(
         self: &Arc<Self>,
         route: &Route,
-        trials: Trials,
+        mut trials: Trials,
         recorder: Option<RequestRecorder>,
     ) -> Result<Answered, Unsent> {
-        let sent = self.send(route, &Leg::whole(), trials, recorder).await?;
+        let sent = self.send(route, &Leg::whole(), &mut trials, recorder).await?;
         Ok(Answered::by(sent, route))
     }
 
@@ -201,7 +201,7 @@ impl Pool {
             let attempt = self.open(decision, &route.asked(&leg, prefills.tried()), opened);
             let tried = match attempt.rank().engine.handoff() {
                 Some(Handoff::Bootstrap) => Box::pin(self.ask_both(route, attempt, &decodes)).await,
-                _ => self.ask_in_turn(route, attempt, &decodes).await,
+                _ => self.ask_in_turn(route, attempt, &mut decodes).await,
             };
             let (failed, trials) = match tried {
                 Tried::Answered(answered) => return Ok(*answered),

@@ -73,6 +73,7 @@ mod trace_context;
 mod trail;
 mod unread;
 mod upstream;
+mod wall_clock;
 mod window;
 mod worker;
 

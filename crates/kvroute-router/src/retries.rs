@@ -172,15 +172,16 @@ const fn said_of(refusal: RetryRefusal) -> Option<&'static str> {
 // === impl Pool ===
 
 impl Pool {
-    /// Finds a worker for a leg and sends it there, and to others as long as nobody answers.
+    /// Finds a worker for a leg and sends it there, and to others as long as nobody answers. Those that did not are noted in
+    /// `trials`.
     pub(crate) async fn send(
         self: &Arc<Self>,
         route: &Route,
         leg: &Leg,
-        mut trials: Trials,
+        trials: &mut Trials,
         mut recorder: Option<RequestRecorder>,
     ) -> Result<Sent, Unsent> {
-        let mut decision = match self.place(route, leg, &trials).await {
+        let mut decision = match self.place(route, leg, trials).await {
             Ok(decision) => decision,
             Err(unplaced) => return Err(Unsent { why: Why::Unplaced(unplaced), recorder }),
         };
@@ -193,8 +194,8 @@ impl Pool {
             };
             let (worker, retry) = tried.failure();
             let Some(reason) = trials.failed(worker, retry) else { return tried.stands(None) };
-            self.pause(&trials).await;
-            match self.place_again(route, leg, &trials, reason) {
+            self.pause(trials).await;
+            match self.place_again(route, leg, trials, reason) {
                 Ok(next) => (decision, recorder) = (next, tried.give_up()),
                 Err(refusal) => return tried.stands(refusal),
             }

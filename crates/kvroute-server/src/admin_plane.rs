@@ -1,11 +1,11 @@
 //! What operators and their tools talk to. Bound to loopback by default.
 
-mod advice;
+pub(crate) mod advice;
 mod configuration;
 mod decisions;
 mod funnel;
 mod guard;
-mod workers;
+pub(crate) mod workers;
 
 use std::sync::Arc;
 

@@ -11,6 +11,8 @@ mod body;
 mod data_plane;
 mod descriptors;
 mod differences;
+#[doc(hidden)]
+pub mod fuzz;
 mod json;
 mod keys;
 mod limits;

@@ -5,6 +5,7 @@
 //! `tracing` to OpenTelemetry: it makes up the ids of spans, and a worker must be told the same ids whether or not
 //! anything is exported.
 
+mod clock;
 mod collector;
 mod courier;
 mod draft;

@@ -10,3 +10,7 @@ mod in_vain;
 mod nobody;
 #[path = "disaggregated/split.rs"]
 mod split;
+#[path = "disaggregated/time_limits.rs"]
+mod time_limits;
+#[path = "disaggregated/unconnected.rs"]
+mod unconnected;

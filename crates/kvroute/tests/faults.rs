@@ -5,8 +5,10 @@
 
 mod faults {
     mod client_left;
+    mod crowd;
     mod cut;
     mod half_close;
+    mod http2;
     mod informational;
     mod malformed;
     mod names;

@@ -4,8 +4,6 @@
 
 #[path = "security/admin.rs"]
 mod admin;
-#[path = "security/authority.rs"]
-mod authority;
 #[path = "security/conformance.rs"]
 mod conformance;
 #[path = "security/http2.rs"]

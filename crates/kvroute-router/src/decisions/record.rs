@@ -4,7 +4,6 @@
 //! policy weighed.
 
 use std::fmt::Display;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use kvroute_core::{DpRank, Exclusion, ModelName, PlacementReason, Tokens, WorkerId, WorkerRank};
 use kvroute_select::{CostTerms, WeightedBlocks};
@@ -13,6 +12,7 @@ use serde::{Serialize, Serializer};
 
 use super::kept::Kept;
 use super::{Considered, ReportRecord};
+use crate::wall_clock::unix_millis;
 
 /// What was decided and why. Holds no text of the request.
 #[derive(Clone, Debug, Serialize)]
@@ -147,11 +147,6 @@ impl DecisionRecord {
             report: None,
         }
     }
-}
-
-fn unix_millis() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
 }
 
 // === impl CandidateRecord ===

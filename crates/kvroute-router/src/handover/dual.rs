@@ -162,11 +162,15 @@ fn answered(
 }
 
 /// Waits for both answers, or for the first one that makes the other one useless.
+///
+/// A decode worker whose partner says nothing says nothing either, and their limits end at the same moment: the one that
+/// is waited for is looked at first, so that it is not the waiting one that is blamed.
 async fn first_failure(prefill: impl Future<Output = Asking>, decode: impl Future<Output = Asking>) -> Both {
     let (mut prefill, mut decode) = (pin!(prefill), pin!(decode));
     let (mut first, mut second) = (None, None);
     loop {
         tokio::select! {
+            biased;
             asked = &mut prefill, if first.is_none() => match asked {
                 Ok((answer, _)) if answer.is_success() => first = Some(answer),
                 Ok((answer, _)) => return Both::Prefilled(answer, None),

@@ -63,7 +63,7 @@ impl Pool {
         self: &Arc<Self>,
         route: &Route,
         attempt: Attempt,
-        decodes: &Trials,
+        decodes: &mut Trials,
     ) -> Tried {
         let handed = match self.prefill(route, attempt).await {
             Ok(handed) => handed,
@@ -71,7 +71,7 @@ impl Pool {
         };
         let HandedOver { engine, members, computed, cached, lesson, recorder, pass, explanation } = handed;
         let leg = Leg { engine: Some(engine), members, lesson, ..Leg::of(Phase::Decode) };
-        match self.send(route, &leg, decodes.clone(), recorder).await {
+        match self.send(route, &leg, decodes, recorder).await {
             // Most likely the KV could not be had: an engine says so by a fault of its own.
             // Whose fault that is cannot be told. Held against both, it soon shows: one of them has all of them.
             Ok(Sent { attempt, answer, .. }) if answer.is_fault() => {

@@ -8,7 +8,7 @@
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use kvroute_history::{
     Ages, Domain, History, Restored, Section, SnapshotError, read_snapshot_while, write_snapshot,
@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::PoolHistory;
 use crate::plan::RouterError;
 use crate::snapshot_path::SnapshotPath;
+use crate::wall_clock;
 
 /// How long sections wait for their pools. Afterwards their models are taken to be gone for good.
 const SECTIONS_WAIT: Duration = Duration::from_secs(15 * 60);
@@ -147,10 +148,9 @@ impl HistoryFile {
         tracing::warn!(%file, %why, "history snapshot refused, the history starts empty; the file will be replaced");
     }
 
-    /// How long ago it was written. A clock that was set back makes it as good as new.
+    /// How long ago it was written.
     fn age(&self) -> Duration {
         let written = self.path.open().ok().flatten().and_then(|(_, found)| found.modified().ok());
-        let age = written.and_then(|written| SystemTime::now().duration_since(written).ok());
-        age.unwrap_or_default()
+        written.map(wall_clock::age_of).unwrap_or_default()
     }
 }

@@ -47,7 +47,8 @@ impl AdminPlane {
     }
 }
 
-fn read(body: &Bytes) -> Result<AdviceRequest, RequestError> {
+/// What the body of a request asks.
+pub(crate) fn read(body: &Bytes) -> Result<AdviceRequest, RequestError> {
     let question: Question<'_> = serde_json::from_slice(body).map_err(|error| {
         RequestError::invalid_json(format!(
             "{error}; send {{\"endpoint\": \"/v1/chat/completions\", \"body\": {{…}}}}, and \"headers\" if they matter"

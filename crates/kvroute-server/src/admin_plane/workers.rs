@@ -11,7 +11,7 @@ use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use kvroute_core::WorkerId;
 use kvroute_openai::{ErrorBody, RequestError};
-use kvroute_router::config::{RankCount, SpecError, WorkerSpec};
+use kvroute_router::config::{RankCount, SpecError, WorkerConfig, WorkerSpec};
 use kvroute_router::{RosterError, RouteError, WorkerStatus};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -32,12 +32,16 @@ struct NewWorker {
 }
 
 /// Why nothing was done.
-enum Refusal {
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
     /// The body could not be read.
+    #[error("{0}")]
     Request(RouteError),
     /// A field of it cannot be what it is.
+    #[error("{0}")]
     Field(SpecError),
     /// The workers that there are do not allow it.
+    #[error("{0}")]
     Roster(RosterError),
 }
 
@@ -88,15 +92,7 @@ pub(super) async fn undrain(
 impl AdminPlane {
     async fn add(&self, body: Body) -> Result<Response, Refusal> {
         let body = body::read(body, self.body_limits()).await.map_err(Refusal::Request)?;
-        let new: NewWorker = serde_json::from_slice(&body).map_err(|error| {
-            let message = format!(
-                "{error}; send {{\"url\": \"http://10.0.0.1:8000\"}}, and model, role, kv_events, kv_replay or dp_ranks where \
-                 they matter"
-            );
-            Refusal::Request(RouteError::bad_request(RequestError::invalid_json(message)))
-        })?;
-        let (model, spec) = new.split();
-        let worker = spec.read().map_err(Refusal::Field)?;
+        let (model, worker) = read(&body)?;
         let id = self.router.add_worker(model.as_deref(), worker).map_err(Refusal::Roster)?;
         let mut response = self.shown(&id, StatusCode::CREATED);
         let path = format!("/api/workers/{}", utf8_percent_encode(id.as_str(), NON_ALPHANUMERIC));
@@ -135,6 +131,19 @@ impl AdminPlane {
     }
 }
 
+/// The worker that the body of a request adds, and the model that it is to serve.
+pub(crate) fn read(body: &[u8]) -> Result<(Option<String>, WorkerConfig), Refusal> {
+    let new: NewWorker = serde_json::from_slice(body).map_err(|error| {
+        let message = format!(
+            "{error}; send {{\"url\": \"http://10.0.0.1:8000\"}}, and model, role, kv_events, kv_replay or dp_ranks where \
+             they matter"
+        );
+        Refusal::Request(RouteError::bad_request(RequestError::invalid_json(message)))
+    })?;
+    let (model, spec) = new.split();
+    Ok((model, spec.read().map_err(Refusal::Field)?))
+}
+
 // === impl NewWorker ===
 
 impl NewWorker {
@@ -151,13 +160,8 @@ fn refused(refusal: &Refusal) -> Response {
         Refusal::Field(error) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_worker", Some(error.field)),
         Refusal::Roster(error) => of_roster(error),
     };
-    let message = match refusal {
-        Refusal::Field(error) => error.to_string(),
-        Refusal::Roster(error) => error.to_string(),
-        Refusal::Request(error) => error.to_string(),
-    };
     let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
-    let mut body = ErrorBody::new(kind, message).with_code(code);
+    let mut body = ErrorBody::new(kind, refusal.to_string()).with_code(code);
     if let Some(param) = param {
         body = body.with_param(param);
     }

@@ -1,13 +1,14 @@
 //! One span while it is open: ids, values and events, as they come.
 
 use std::fmt;
-use std::time::SystemTime;
 
 use kvroute_router::{ATTEMPT, REQUEST};
 use opentelemetry::trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, Key, KeyValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use tracing::field::{Field, Visit};
+
+use super::clock::{Clock, Moment};
 
 /// What is known of a span.
 #[derive(Debug)]
@@ -18,7 +19,8 @@ pub(super) struct Draft {
     is_sampled: bool,
     has_failed: bool,
     name: &'static str,
-    started: SystemTime,
+    clock: Clock,
+    started: Moment,
     attributes: Vec<KeyValue>,
     events: Vec<Event>,
 }
@@ -26,8 +28,8 @@ pub(super) struct Draft {
 // === impl Draft ===
 
 impl Draft {
-    /// A span that begins now.
-    pub(super) fn new(name: &'static str) -> Self {
+    /// A span that begins now, by this clock.
+    pub(super) fn new(name: &'static str, clock: Clock) -> Self {
         Self {
             trace: 0,
             id: 0,
@@ -35,7 +37,8 @@ impl Draft {
             is_sampled: false,
             has_failed: false,
             name,
-            started: SystemTime::now(),
+            clock,
+            started: clock.now(),
             attributes: Vec::new(),
             events: Vec::new(),
         }
@@ -46,9 +49,14 @@ impl Draft {
         self.is_sampled
     }
 
+    /// The clock that times it, and whatever is a part of it.
+    pub(super) const fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// Something happened in it now.
     pub(super) fn happened(&mut self, what: String) {
-        self.events.push(Event::new(what, SystemTime::now(), Vec::new(), 0));
+        self.events.push(Event::new(what, self.clock.now(), Vec::new(), 0));
     }
 
     /// The span as it is sent; it ends now.
@@ -64,7 +72,7 @@ impl Draft {
             span_kind: if self.name == ATTEMPT { SpanKind::Client } else { SpanKind::Server },
             name: self.name.into(),
             start_time: self.started,
-            end_time: SystemTime::now(),
+            end_time: self.clock.now(),
             attributes: self.attributes,
             dropped_attributes_count: 0,
             events,
@@ -104,6 +112,44 @@ impl Visit for Draft {
             "span_id" => self.id = id(),
             "parent_id" => self.parent = id(),
             _ => self.keep(field, text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The clock on the wall is read once, so any jump behind that is as if it had been read wrong.
+        #[test]
+        fn a_span_lasts_as_long_as_it_did_and_is_where_its_parent_is(
+            read in 0_u64..1_000_000_000_000, before in 0_u64..10_000, inside in 0_u64..10_000, behind in 0_u64..10_000,
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+            runtime.unwrap().block_on(async {
+                let pass = |millis| tokio::time::advance(Duration::from_millis(millis));
+                let clock = Clock::set_to(UNIX_EPOCH + Duration::from_secs(read));
+                let mut request = Draft::new(REQUEST, clock);
+                pass(before).await;
+                let attempt = Draft::new(ATTEMPT, request.clock());
+                pass(inside).await;
+                request.happened("first_token".to_owned());
+                let attempt = attempt.ended(&InstrumentationScope::default());
+                pass(behind).await;
+                let request = request.ended(&InstrumentationScope::default());
+                let since_start = |time: Moment| time.duration_since(request.start_time).unwrap().as_millis();
+                let times = [
+                    attempt.start_time, request.events.events[0].timestamp, attempt.end_time, request.end_time,
+                ];
+                let expected = [before, before + inside, before + inside, before + inside + behind];
+                prop_assert_eq!(times.map(since_start), expected.map(u128::from));
+                Ok(())
+            })?;
         }
     }
 }

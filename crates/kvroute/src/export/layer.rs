@@ -14,6 +14,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::clock::Clock;
 use super::courier::Losses;
 use super::draft::Draft;
 
@@ -48,11 +49,11 @@ impl SpanLayer {
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut draft = Draft::new(attributes.metadata().name());
+        let Some(span) = context.span(id) else { return };
+        let of_parent = span.parent().and_then(|parent| parent.extensions().get().map(Draft::clock));
+        let mut draft = Draft::new(attributes.metadata().name(), of_parent.unwrap_or_else(Clock::read));
         attributes.record(&mut draft);
-        if draft.is_sampled()
-            && let Some(span) = context.span(id)
-        {
+        if draft.is_sampled() {
             span.extensions_mut().insert(draft);
         }
     }

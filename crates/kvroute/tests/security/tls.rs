@@ -7,12 +7,10 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kvroute_server::{Server, ServerTls};
-use kvroute_testkit::{ClosedPort, server_config};
+use kvroute_testkit::{Authority, ClosedPort, Pair, connect_tls, server_config};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-
-use crate::authority::{Authority, Pair, connect};
 
 async fn started(change: impl FnOnce(&mut kvroute_server::ServeConfig)) -> Server {
     let mut config = server_config(&[ClosedPort::take().url()], "kv");
@@ -22,7 +20,7 @@ async fn started(change: impl FnOnce(&mut kvroute_server::ServeConfig)) -> Serve
 
 /// What `/live` or `/health` answers over a connection that is made so.
 async fn alive(address: SocketAddr, authority: &Authority, shown: Option<&Pair>) -> std::io::Result<String> {
-    let mut stream = connect(address, &authority.ca(), shown, false).await?;
+    let mut stream = connect_tls(address, &authority.ca(), shown, false).await?;
     stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
@@ -50,7 +48,7 @@ async fn both_planes_speak_tls_where_they_are_told_to_and_plain_words_get_nothin
         let mut answer = Vec::new();
         let _closed_or_reset = plain.read_to_end(&mut answer).await;
         assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
-        assert!(connect(address, &Authority::new("other").ca(), None, false).await.is_err());
+        assert!(connect_tls(address, &Authority::new("other").ca(), None, false).await.is_err());
     }
     server.stop().await;
 }
@@ -60,7 +58,7 @@ async fn a_client_that_offers_http2_gets_it() {
     let authority = Authority::new("alpn");
     let pair = authority.issue("data");
     let server = started(|config| config.security.tls = Some(pair.served(None))).await;
-    let stream = connect(server.data_address(), &authority.ca(), None, true).await.unwrap();
+    let stream = connect_tls(server.data_address(), &authority.ca(), None, true).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
     let (mut requests, connection) = handshake.await.unwrap();
@@ -96,11 +94,11 @@ async fn a_certificate_that_is_read_anew_is_shown_to_the_next_client_and_cuts_no
     config.security.tls = Some(old.served(None));
     let server = Server::start(config.clone()).await.unwrap();
     let address = server.data_address();
-    let mut before = connect(address, &authority.ca(), None, false).await.unwrap();
+    let mut before = connect_tls(address, &authority.ca(), None, false).await.unwrap();
     assert_eq!(before.get_ref().1.peer_certificates().unwrap()[0], old.der());
     config.security.tls = Some(new.served(None));
     drop(server.reload_handle().prepare(&config).unwrap().commit());
-    let after = connect(address, &authority.ca(), None, false).await.unwrap();
+    let after = connect_tls(address, &authority.ca(), None, false).await.unwrap();
     assert_eq!(after.get_ref().1.peer_certificates().unwrap()[0], new.der());
     before.write_all(b"GET /live HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();

@@ -4,12 +4,10 @@ use kvroute_engine::UpstreamTls;
 use kvroute_router::config::WorkerConfig;
 use kvroute_server::ServeConfig;
 use kvroute_sim::{SimConfig, SimEngine};
-use kvroute_testkit::{Client, engine, server_config};
+use kvroute_testkit::{Authority, Client, Pair, engine, server_config};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-
-use crate::authority::{Authority, Pair};
 
 /// What takes off the TLS in front of an engine.
 struct Front {
@@ -19,7 +17,7 @@ struct Front {
 
 impl Front {
     async fn of(engine: &SimEngine, pair: &Pair, client_ca: Option<&Authority>) -> Self {
-        let tls = tls_config(pair, client_ca);
+        let tls = pair.acceptor(client_ca, &[]);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
         let behind = engine.address();
@@ -38,24 +36,6 @@ impl Front {
         });
         Self { url, _served: served }
     }
-}
-
-fn tls_config(pair: &Pair, client_ca: Option<&Authority>) -> tokio_rustls::TlsAcceptor {
-    use kvroute_engine::tls::{authorities, provider};
-    use rustls::server::WebPkiClientVerifier;
-    let builder = rustls::ServerConfig::builder_with_provider(provider());
-    let builder = builder.with_safe_default_protocol_versions().unwrap();
-    let builder = match client_ca {
-        None => builder.with_no_client_auth(),
-        Some(authority) => {
-            let roots = std::sync::Arc::new(authorities(&authority.ca()).unwrap());
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build().unwrap();
-            builder.with_client_cert_verifier(verifier)
-        }
-    };
-    let certified = pair.identity().certified().unwrap();
-    let resolver = rustls::sign::SingleCertAndKey::from(certified);
-    std::sync::Arc::new(builder.with_cert_resolver(std::sync::Arc::new(resolver))).into()
 }
 
 fn config(url: &str, tls: UpstreamTls) -> ServeConfig {

@@ -69,3 +69,19 @@ fn what_is_not_sampled_or_not_a_request_is_none_of_it() {
     });
     assert_eq!((queue.len(), dropped), (0, 0));
 }
+
+/// Here the clock that only goes forward runs ahead of the one on the wall.
+#[tokio::test(start_paused = true)]
+async fn a_dispatch_was_timed_by_another_clock_than_its_request() {
+    let (sender, mut queue) = channel(9);
+    let subscriber = registry().with(SpanLayer::new(sender, Losses::default()).filtered());
+    let _seen = tracing::subscriber::set_default(subscriber);
+    let hour = std::time::Duration::from_secs(3600);
+    let request = request(true);
+    tokio::time::advance(hour).await;
+    drop(debug_span!(target: SPANS, parent: &request, "attempt", sampled = true));
+    drop(request);
+    let (attempt, request) = (queue.try_recv().unwrap(), queue.try_recv().unwrap());
+    assert_eq!(attempt.start_time.duration_since(request.start_time).unwrap(), hour);
+    assert!(attempt.end_time <= request.end_time);
+}
