@@ -14,6 +14,15 @@ pub enum HealthError {
     Unwell(http::StatusCode),
 }
 
+// === impl HealthError ===
+
+impl HealthError {
+    /// Whether the router could not ask, for want of something of its own.
+    pub const fn is_shortage(&self) -> bool {
+        matches!(self, Self::Unreachable(CallError::Shortage(_)))
+    }
+}
+
 /// Asks `/health`. Every known engine has it; a server without it (404, 405) is taken as well, since it answers.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 
 use crate::connector::Connector;
+use crate::shortage::is_shortage;
 use crate::tls::UpstreamTls;
 
 /// The client that calls workers; its owner decides on connect timeout and pooling.
@@ -50,6 +51,9 @@ pub enum CallError {
     /// Refused, unreachable, unknown host, or broken off.
     #[error("{0}")]
     Broken(String),
+    /// This process ran out of something, such as files.
+    #[error("the router itself is out of resources: {0}")]
+    Shortage(String),
     /// Connected or not, nothing came in time.
     #[error("no answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
@@ -139,7 +143,10 @@ async fn exchange(
     request: Request<Full<Bytes>>,
     longest: usize,
 ) -> Result<Answer, CallError> {
-    let response = client.request(request).await.map_err(|error| CallError::Broken(causes(&error)))?;
+    let response = client.request(request).await.map_err(|error| match is_shortage(&error) {
+        true => CallError::Shortage(causes(&error)),
+        false => CallError::Broken(causes(&error)),
+    })?;
     let status = response.status();
     let body =
         Limited::new(response.into_body(), longest).collect().await.map_err(|error| match error

@@ -119,6 +119,15 @@ pub enum ProbeError {
     },
 }
 
+// === impl ProbeError ===
+
+impl ProbeError {
+    /// Whether the router could not ask, for want of something of its own.
+    pub const fn is_shortage(&self) -> bool {
+        matches!(self, Self::Unreachable { source: CallError::Shortage(_), .. })
+    }
+}
+
 /// Asks a worker what it is.
 ///
 /// # Errors

@@ -38,6 +38,13 @@ pub(crate) struct Supervisor {
     stop: CancellationToken,
 }
 
+/// Why a worker does not tell how it is.
+struct Problem {
+    text: String,
+    /// It could not be asked, for want of something of the router's own.
+    is_own: bool,
+}
+
 // === impl Supervisor ===
 
 impl Supervisor {
@@ -120,6 +127,7 @@ impl Supervisor {
     /// A worker that was ready once is unhealthy now; one that never was is still starting.
     fn state_without_answer(&self, error: &ProbeError) -> WorkerState {
         match (self.worker.health(), error) {
+            (state, error) if error.is_shortage() => state,
             (WorkerState::Starting, _) | (_, ProbeError::Loading { .. }) => WorkerState::Starting,
             _ => WorkerState::Unhealthy,
         }
@@ -156,10 +164,14 @@ impl Supervisor {
                     let _is_back = questions.answered(&config);
                 }
                 Ok(false) => return,
-                Err(problem) if questions.failed(&config) => {
-                    return self.enter(WorkerState::Unhealthy, &problem);
+                Err(Problem { text, is_own: true }) => {
+                    tracing::warn!(worker = %self.worker.id(), problem = text, "a worker's health is not known");
+                    pause = pause.min(AFTER_FAILURE);
                 }
-                Err(problem) => {
+                Err(Problem { text, .. }) if questions.failed(&config) => {
+                    return self.enter(WorkerState::Unhealthy, &text);
+                }
+                Err(Problem { text: problem, .. }) => {
                     tracing::debug!(worker = %self.worker.id(), problem, "worker did not answer as it should");
                     pause = pause.min(AFTER_FAILURE);
                 }
@@ -168,16 +180,22 @@ impl Supervisor {
     }
 
     /// Whether the worker is what it was; the error says why it does not tell.
-    async fn is_still(&self, joined: &Membership) -> Result<bool, String> {
+    async fn is_still(&self, joined: &Membership) -> Result<bool, Problem> {
         let found = probe(&self.client, &self.worker.config().url).await;
-        found.map(|found| joined.changed(&found).is_none()).map_err(|error| error.to_string())
+        found
+            .map(|found| joined.changed(&found).is_none())
+            .map_err(|error| Problem { is_own: error.is_shortage(), text: error.to_string() })
     }
 
-    async fn is_well(&self, config: &HealthConfig) -> Result<(), String> {
+    async fn is_well(&self, config: &HealthConfig) -> Result<(), Problem> {
         match timeout(config.timeout, check_health(&self.client, &self.worker.config().url)).await {
-            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Ok(answer) => {
+                answer.map_err(|error| Problem { is_own: error.is_shortage(), text: error.to_string() })
+            }
             Err(_elapsed) => {
-                Err(format!("does not answer /health within pool.health.timeout of {:?}", config.timeout))
+                let limit = config.timeout;
+                let text = format!("does not answer /health within pool.health.timeout of {limit:?}");
+                Err(Problem { text, is_own: false })
             }
         }
     }

@@ -19,6 +19,7 @@ use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri, header};
 use http_body_util::Full;
+use hyper::client::conn::TrySendError;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::Connection as _;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -66,6 +67,20 @@ pub(crate) enum Unanswered {
     },
 }
 
+/// A connection that stands, and who else uses it.
+#[derive(Debug)]
+enum Route {
+    Own(Box<Line>),
+    Shared(SharedLine),
+}
+
+/// A request that got no answer; itself, if it was not sent.
+#[derive(Debug)]
+struct Refused {
+    error: Unanswered,
+    unsent: Option<Request<Full<Bytes>>>,
+}
+
 /// A client that keeps its connections to itself, for calls beside the inference path.
 pub(crate) fn client(connect: Duration, tls: &UpstreamTls) -> HttpClient {
     Client::builder(TokioExecutor::new())
@@ -87,63 +102,88 @@ impl Upstream {
     /// answer has ended closes its connection.
     pub(crate) async fn send(
         &self,
-        request: Request<Full<Bytes>>,
+        mut request: Request<Full<Bytes>>,
     ) -> Result<Response<AnswerBody>, Unanswered> {
-        let target = Target::of(request.uri())?;
-        if let Some(shared) = self.lines.shared(&target) {
-            return self.over_shared(shared, &target, request).await;
+        let address = request.uri().clone();
+        let target = Target::of(&address)?;
+        while let Some(route) = self.lines.route(&target) {
+            match self.over(route, &target, &address, request).await {
+                Err(Refused { unsent: Some(unsent), .. }) => request = unsent,
+                answered => return answered.map_err(|refused| refused.error),
+            }
         }
-        if let Some(line) = self.lines.take(&target) {
-            return self.over(line, target, request).await;
-        }
-        let stream =
-            self.connector.clone().call(request.uri().clone()).await.map_err(Unanswered::Unreached)?;
-        if !stream.connected().is_negotiated_h2() {
-            return self.over(Line::open(stream).await?, target, request).await;
-        }
-        let shared = SharedLine::open(stream).await?;
-        self.lines.share(&target, &shared);
-        self.over_shared(shared, &target, request).await
+        let stream = self.connector.clone().call(address.clone()).await.map_err(Unanswered::Unreached)?;
+        let route = match stream.connected().is_negotiated_h2() {
+            false => Route::Own(Line::open(stream).await?),
+            true => {
+                let shared = SharedLine::open(stream).await?;
+                self.lines.share(&target, &shared);
+                Route::Shared(shared)
+            }
+        };
+        self.over(route, &target, &address, request).await.map_err(|refused| refused.error)
     }
 
     async fn over(
         &self,
-        mut line: Box<Line>,
-        target: Target,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<AnswerBody>, Unanswered> {
-        target.address(&mut request);
-        match line.exchange(request).await {
-            Ok(answer) => {
-                let home = Arc::clone(&self.lines);
-                Ok(answer.map(|body| AnswerBody::own(body, line, home, target)))
-            }
-            Err(source) => Err(self.broke(source, line.has_answered(), &target)),
-        }
-    }
-
-    async fn over_shared(
-        &self,
-        mut shared: SharedLine,
+        route: Route,
         target: &Target,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<AnswerBody>, Unanswered> {
-        match shared.exchange(request).await {
-            Ok(answer) => Ok(answer.map(AnswerBody::shared)),
-            Err(source) => Err(self.broke(source, shared.has_answered(), target)),
+        address: &Uri,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<AnswerBody>, Refused> {
+        match route {
+            Route::Own(mut line) => {
+                target.address(&mut request);
+                match line.exchange(request).await {
+                    Ok(answer) => {
+                        let (home, target) = (Arc::clone(&self.lines), target.clone());
+                        Ok(answer.map(|body| AnswerBody::own(body, line, home, target)))
+                    }
+                    Err(failure) => Err(self.broke(failure, line.has_answered(), target)),
+                }
+            }
+            Route::Shared(mut line) => {
+                *request.uri_mut() = address.clone();
+                match line.exchange(request).await {
+                    Ok(answer) => Ok(answer.map(AnswerBody::shared)),
+                    Err(failure) => Err(self.broke(failure, line.has_answered(), target)),
+                }
+            }
         }
     }
 
     /// An engine closes connections that were idle for a while, and a request may be on its way when it does. Such a request
     /// was not read by anybody. It cannot be told from one that killed its engine, but by two signs: the connection had
-    /// brought an answer before, and it ended without a byte. Where one is stale its likes are too.
-    fn broke(&self, source: hyper::Error, has_answered: bool, target: &Target) -> Unanswered {
-        let is_stale = has_answered && !source.is_parse();
-        if is_stale {
+    /// brought an answer before, and it ended without a byte. Where one is stale its likes are too. Over HTTP/2 an engine may
+    /// say that it has not looked at a request.
+    fn broke(
+        &self,
+        mut failure: TrySendError<Request<Full<Bytes>>>,
+        has_answered: bool,
+        target: &Target,
+    ) -> Refused {
+        let unsent = failure.take_message();
+        let source = failure.into_error();
+        let is_stale = (has_answered && !source.is_parse()) || is_unread(&source);
+        if is_stale || unsent.is_some() {
             self.lines.forget(target);
         }
-        Unanswered::Broke { source, is_stale }
+        Refused { error: Unanswered::Broke { source, is_stale }, unsent }
     }
+}
+
+/// Whether the worker says of a request that it has not looked at it (RFC 9113, 8.7).
+fn is_unread(error: &hyper::Error) -> bool {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let is_leaving =
+                error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
+            return is_leaving || error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        }
+        cause = error.source();
+    }
+    false
 }
 
 // === impl Target ===

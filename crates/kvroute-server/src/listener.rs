@@ -12,6 +12,7 @@ mod protocol;
 mod reading;
 mod refusals;
 mod turned_away;
+mod unread;
 
 #[cfg(test)]
 mod tests;

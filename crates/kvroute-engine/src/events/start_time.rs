@@ -28,7 +28,7 @@ async fn ask_until_answered(client: &HttpClient, url: &str) -> Option<Duration> 
             Ok(answer) if answer.status.is_server_error() => {}
             Ok(answer) => return answer.text().and_then(read),
             Err(CallError::BadAddress { .. } | CallError::TooLong(_)) => return None,
-            Err(CallError::Broken(_) | CallError::TimedOut(_)) => {}
+            Err(CallError::Broken(_) | CallError::Shortage(_) | CallError::TimedOut(_)) => {}
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -1,20 +1,16 @@
 //! Why a worker brought no answer, and what follows from it: what the client is told, whether another worker may be asked,
 //! and whether it is held against the worker.
 
-use std::error::Error as _;
 use std::io;
 use std::time::Duration;
 
+use kvroute_engine::{io_error_in, is_shortage};
 use kvroute_metrics::RetryReason;
 
 use super::Failed;
 use crate::attempt::Attempt;
 use crate::error::{ErrorKind, RouteError, error_text};
 use crate::upstream::Unanswered;
-
-/// ENOMEM, ENFILE, EMFILE, EADDRNOTAVAIL and ENOBUFS: this process ran out of something, which says nothing about a
-/// worker.
-const SHORTAGES: [i32; 5] = [12, 23, 24, 99, 105];
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -72,8 +68,7 @@ impl Failure {
 /// There is no answer at all: the worker could not be reached, or it broke.
 fn unanswered(attempt: Attempt, error: &Unanswered, has_broken: bool) -> Failed {
     let cause = error_text(error);
-    let io_error = io_error_of(error);
-    if io_error.and_then(io::Error::raw_os_error).is_some_and(|code| SHORTAGES.contains(&code)) {
+    if is_shortage(error) {
         return out_of_resources(attempt, cause);
     }
     if !error.is_connect() {
@@ -81,22 +76,11 @@ fn unanswered(attempt: Attempt, error: &Unanswered, has_broken: bool) -> Failed 
     }
     attempt.rank().worker.found_unreachable(&cause);
     let reason = if has_broken { RetryReason::Broken } else { RetryReason::Connect };
-    if io_error.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+    if io_error_in(error).is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
         let after = attempt.pool().timeouts().connect;
         return timed_out(attempt, "connect", after, Some(reason));
     }
     broke(attempt, cause, reason)
-}
-
-fn io_error_of(error: &Unanswered) -> Option<&io::Error> {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            return Some(error);
-        }
-        cause = error.source();
-    }
-    None
 }
 
 fn broke(mut attempt: Attempt, cause: String, retry: RetryReason) -> Failed {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use kvroute_engine::WorkerStream;
 
@@ -38,8 +39,8 @@ impl Line {
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
-    ) -> hyper::Result<Response<Incoming>> {
-        let mut answer = pin!(self.requests.send_request(request));
+    ) -> Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>> {
+        let mut answer = pin!(self.requests.try_send_request(request));
         let answer = std::future::poll_fn(|context| {
             drive(&mut self.connection, context);
             answer.as_mut().poll(context)

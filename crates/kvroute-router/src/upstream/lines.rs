@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::line::Line;
 use super::shared::SharedLine;
-use super::{IDLE, Target};
+use super::{IDLE, Route, Target};
 
 /// What is open to the workers of one pool and not in a request's hands.
 #[derive(Debug, Default)]
@@ -38,8 +38,13 @@ struct Free {
 // === impl Lines ===
 
 impl Lines {
+    /// The way to a target that is open; the next one, if that turns out to be closed.
+    pub(super) fn route(&self, target: &Target) -> Option<Route> {
+        self.shared(target).map(Route::Shared).or_else(|| self.take(target).map(Route::Own))
+    }
+
     /// A line that its worker has not closed.
-    pub(super) fn take(&self, target: &Target) -> Option<Box<Line>> {
+    fn take(&self, target: &Target) -> Option<Box<Line>> {
         let oldest = Instant::now().checked_sub(IDLE);
         loop {
             let Free { mut line, since } = self.0.lock().by_target.get_mut(target)?.free.pop()?;
@@ -59,7 +64,7 @@ impl Lines {
     }
 
     /// The line that requests to this target share.
-    pub(super) fn shared(&self, target: &Target) -> Option<SharedLine> {
+    fn shared(&self, target: &Target) -> Option<SharedLine> {
         let mut open = self.0.lock();
         let (line, last_used) = open.by_target.get_mut(target)?.shared.as_mut()?;
         *last_used = Instant::now();

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::TokioExecutor;
 use kvroute_engine::WorkerStream;
@@ -46,9 +47,8 @@ impl SharedLine {
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
-    ) -> hyper::Result<Response<Incoming>> {
-        self.requests.ready().await?;
-        let answer = self.requests.send_request(request).await?;
+    ) -> Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>> {
+        let answer = self.requests.try_send_request(request).await?;
         self.has_answered.store(true, Ordering::Relaxed);
         Ok(answer)
     }

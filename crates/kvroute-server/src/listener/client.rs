@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::pace::Pace;
+use super::unread::Unread;
 
 /// What a client sends first that speaks HTTP/2 (RFC 9113, 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -36,6 +37,7 @@ pub(super) struct ClientStream {
 pub(super) struct Peer {
     socket: OwnedWriteHalf,
     pub(super) pace: Pace,
+    pub(super) unread: Unread,
 }
 
 /// What was read to learn which protocol a client speaks, and is to be read once more.
@@ -51,7 +53,7 @@ struct Opening {
 impl ClientStream {
     pub(super) fn new(socket: TcpStream) -> Self {
         let (read, write) = socket.into_split();
-        let peer = Arc::new(Peer { socket: write, pace: Pace::start() });
+        let peer = Arc::new(Peer { socket: write, pace: Pace::start(), unread: Unread::default() });
         Self { read, peer, opening: Opening::default() }
     }
 
@@ -155,6 +157,11 @@ impl Peer {
             }
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
+    }
+
+    /// What a client sends in vain is read, so that it gets to read its answer.
+    pub(super) async fn drop_unread(&self) {
+        self.unread.drop_rest(self.stream()).await;
     }
 
     fn stream(&self) -> &TcpStream {

@@ -26,6 +26,7 @@ use super::held::{HeldBody, Running};
 use super::pace::{Overdue, Pace};
 use super::protocol::Opened;
 use super::refusals::Refusals;
+use super::unread::RequestBody;
 use crate::limits::Limits;
 use crate::tls::ServerTls;
 use crate::trust::TrustedPeer;
@@ -99,6 +100,7 @@ impl Attended {
             .max_buf_size(LARGEST_HEAD)
             .serve_connection(TokioIo::new(stream), app);
         self.attend(pin!(connection)).await;
+        self.peer.drop_unread().await;
     }
 
     async fn serve_http2<S>(&self, stream: S, app: impl App)
@@ -206,7 +208,7 @@ fn counted(app: Router, is_trusted: bool, peer: Arc<Peer>) -> impl App {
             request.extensions_mut().insert(TrustedPeer);
         }
         let running = Running::new(Arc::clone(&peer));
-        let answer = app.call(request);
+        let answer = app.call(request.map(|body| RequestBody::new(body, Arc::clone(&peer))));
         async move { Ok(answer.await?.map(|body| HeldBody::new(body, running))) }
     })
 }

@@ -289,3 +289,17 @@ async fn a_head_that_cannot_be_read_is_refused_and_counted_and_a_client_that_lea
     assert_eq!(counted, [0, 0, 2], "by reason: limit, too large, malformed");
     listener.stopped().await;
 }
+
+#[tokio::test]
+async fn a_client_that_is_answered_before_it_has_sent_everything_reads_its_answer() {
+    let app = Router::new().fallback(|| async { http::StatusCode::PAYLOAD_TOO_LARGE });
+    let running = Running::start(app).await;
+    let mut client =
+        running.sent(&format!("POST / HTTP/1.1\r\nhost: router\r\ncontent-length: {LARGE}\r\n\r\n")).await;
+    client.write_all(&vec![b'x'; LARGE]).await.unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    drop(client);
+    running.stopped().await;
+}

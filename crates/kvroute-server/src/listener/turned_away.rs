@@ -53,9 +53,13 @@ impl TurnedAway {
 
 async fn tell(mut socket: TcpStream) {
     let told = async {
+        let mut unread = [0; 1024];
+        // An answer that is there before the request was sent is none to most clients.
+        if socket.read(&mut unread).await? == 0 {
+            return Ok(());
+        }
         socket.write_all(ANSWER).await?;
         socket.shutdown().await?;
-        let mut unread = [0; 1024];
         while socket.read(&mut unread).await? > 0 {}
         std::io::Result::Ok(())
     };

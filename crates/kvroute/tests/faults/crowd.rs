@@ -92,6 +92,10 @@ async fn clients_beyond_the_connections_are_told_so_and_the_others_are_unharmed(
             for _ in 0..2 {
                 is_turned_away(&told(address, path).await);
             }
+            // A client that takes an answer only behind its request.
+            let url = format!("http://{address}{path}");
+            let answer = Client::default().post(&url, &question(path, true, 2)).await;
+            assert_eq!((answer.status.as_u16(), answer.error()["code"].as_str()), (503, Some("overloaded")));
         });
     }
     for ended in turned_away.join_all().await {

@@ -142,6 +142,11 @@ fn is_whole(answer: &Answer, tokens: u64) {
     assert_eq!(last["usage"]["completion_tokens"], tokens, "{text}");
 }
 
+/// Threads of a router that serve clients; each has connections of its own to workers.
+fn serving_threads() -> usize {
+    std::thread::available_parallelism().unwrap().get()
+}
+
 /// A stream that takes longer than a test.
 fn endless() -> Value {
     json!({"model": "sim", "prompt": [1, 2, 3], "max_tokens": 2_000, "ignore_eos": true, "stream": true})
@@ -156,13 +161,9 @@ async fn many_requests_share_a_connection_and_each_gets_its_own_answer() {
     for streams in [1_000, 4] {
         let world = World::start(1, SimConfig::default(), streams, |_| {}).await;
         world.ask_many(1).await;
-        let first = world.connections(0);
         world.ask_many(40).await;
-        assert_eq!(
-            world.connections(0),
-            first,
-            "at most {streams} streams at once need no second connection"
-        );
+        let connections = world.connections(0);
+        assert!(connections <= serving_threads(), "{connections}: {streams} streams at once need no more");
         world.ends_soundly(&[("completed", 82)]).await;
     }
 }
@@ -171,18 +172,22 @@ async fn many_requests_share_a_connection_and_each_gets_its_own_answer() {
 async fn a_client_that_leaves_resets_its_stream_and_no_other() {
     let world = World::start(1, slow(), 1_000, |_| {}).await;
     let url = world.fleet.data(COMPLETIONS);
-    let (leaves, stays) = (Client::default(), Client::default());
-    let first = leaves.open(&url, &endless()).await;
-    let second = stays.open(&url, &endless()).await;
-    world.until_running(2).await;
-    drop((first, leaves));
-    world.until_running(1).await;
+    // So many that some share a connection.
+    let clients = serving_threads() + 1;
+    let mut stay = Vec::new();
+    for _ in 0..clients {
+        let client = Client::default();
+        stay.push((client.open(&url, &endless()).await, client));
+    }
+    world.until_running(clients as u64).await;
+    assert!(world.connections(0) < clients);
+    drop(stay.pop());
+    world.until_running(clients as u64 - 1).await;
     assert_eq!(world.fronts[0].resets(), [Http2Reason::CANCEL]);
-    drop((second, stays));
+    drop(stay);
     world.until_running(0).await;
-    assert_eq!(world.connections(0), 1);
     let scrape = world.fleet.at_rest().await;
-    assert_eq!(scrape.count("kvroute_requests_total", &[("outcome", "cancelled")]), 2);
+    assert_eq!(scrape.count("kvroute_requests_total", &[("outcome", "cancelled")]), clients as u64);
     world.fleet.stop().await;
 }
 
@@ -270,7 +275,6 @@ async fn a_request_behind_the_last_one_of_a_connection_is_sent_again_on_a_new_on
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a connection vouches for one request only: the others that its end takes with it count as broken"]
 async fn all_requests_behind_the_last_one_of_a_connection_are_sent_again() {
     let world = World::left_alone_after(1, 1).await;
     world.ask_many(1).await;

@@ -1,6 +1,7 @@
 //! A router that may open no more files: it lives, it says so, blames nobody, and goes on as soon as it may.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kvroute_sim::{SimConfig, SimEngine};
 use kvroute_testkit::{Answer, Client, Exposition, Ledger, RunningProcess, engine};
@@ -153,6 +154,29 @@ async fn under_load_requests_are_told_of_it_and_no_worker_is_blamed() {
     assert_eq!(scrape.count("kvroute_requests_total", &[]), answered + told as u64);
     assert_eq!(fresh.post(&data, &question(2)).await.status, 200);
     assert!(!router.process.log().contains("panicked"), "{}", router.process.log());
+    for engine in engines {
+        engine.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_cannot_be_asked_how_it_is_is_not_blamed() {
+    let engines = [engine(SimConfig::default()).await];
+    // Less often than an idle connection is kept, so that each question needs a new one.
+    let rare = ["--set", "pool.health.interval=4500ms", "--set", "pool.health.failures=1"];
+    let router = Starving::start(&engines, &rare).await;
+    let admin = Client::default();
+    admin.scrape(&router.admin).await;
+    let _idle = router.starved().await;
+    let mut waiting = Vec::new();
+    for _ in 0..FILES {
+        waiting.push(TcpStream::connect(&router.address).await.unwrap());
+    }
+    while !router.process.log().contains("a worker's health is not known") {
+        assert_eq!(blamed(&admin, &router).await, None, "{}", router.process.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(blamed(&admin, &router).await, None, "{}", router.process.log());
     for engine in engines {
         engine.stop().await;
     }
