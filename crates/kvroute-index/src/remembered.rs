@@ -23,7 +23,7 @@
 //!
 //! The index may push a block out for its own budget. It stays remembered here, since the engine still has it and it
 //! takes the engine's room, and is held again when a prompt brings it the next time. So the index alone says what is
-//! credited. A block costs 48 bytes and a table entry here, 67 to 87 bytes together; a rank never remembers more than
+//! credited. A block costs 48 bytes and a table entry here, 54 to 60 bytes together; a rank never remembers more than
 //! [`RememberedRank::MAX_BLOCKS`], besides the prompts that run.
 
 mod blocks;
@@ -98,8 +98,7 @@ pub struct RememberedRank {
 // === impl RememberedRank ===
 
 impl RememberedRank {
-    /// The most blocks that a rank remembers, whatever capacity it claims: 8 million tokens at 16 a block, in less
-    /// than 50 MB.
+    /// The most blocks that a rank remembers, whatever capacity it claims: 8 million tokens at 16 a block, in 31 MB.
     pub const MAX_BLOCKS: u64 = 1 << 19;
 
     /// Nothing is remembered yet. A capacity of `None` means that it is not known: then `ttl` applies.

@@ -1,6 +1,7 @@
 //! The blocks of one remembered rank: their order of use, who pins them, and what hangs behind what.
 //!
-//! One record a block, in one vector. Records are linked twice. The list of use has, oldest first, the blocks that no
+//! One record a block, in one vector, found by a table that holds nothing but their places: the hash that it compares stands
+//! in the record, which whoever looks a block up reads next anyway. Records are linked twice. The list of use has, oldest first, the blocks that no
 //! computed attempt uses; the tree has all of them below the block before theirs. A chain is always used from its first
 //! block on and goes to the young end last block first, so a block is never older than one behind it: whatever leaves
 //! from the old end has nothing behind it any more.
@@ -12,9 +13,11 @@
 mod order;
 mod tree;
 
+use std::hash::{BuildHasher, BuildHasherDefault};
 use std::time::Duration;
 
-use kvroute_core::{Blocks, PrehashedMap, SequenceHash};
+use hashbrown::HashTable;
+use kvroute_core::{Blocks, FoldHasher, SequenceHash};
 
 use super::RememberedRank;
 
@@ -25,7 +28,7 @@ pub(super) struct Node(u32);
 /// All blocks of a rank.
 #[derive(Clone, Debug)]
 pub(super) struct RememberedBlocks {
-    by_sequence: PrehashedMap<SequenceHash, Node>,
+    by_sequence: HashTable<Node>,
     records: Vec<Record>,
     /// First record that is not in use; they are linked by `younger`.
     unused: Node,
@@ -74,7 +77,8 @@ impl RememberedBlocks {
     }
 
     pub(super) fn find(&self, sequence: SequenceHash) -> Option<Node> {
-        self.by_sequence.get(&sequence).copied()
+        let is_it = |node: &Node| self.record(*node).sequence == sequence;
+        self.by_sequence.find(place_of(sequence), is_it).copied()
     }
 
     /// When a block was used last; `None` while it is in use.
@@ -98,7 +102,9 @@ impl RememberedBlocks {
             evicted.push(self.pop_oldest(|_| true)?);
         }
         let node = self.take_record(sequence);
-        self.by_sequence.insert(sequence, node);
+        let records = &self.records;
+        let place = |node: &Node| place_of(records[node.index()].sequence);
+        self.by_sequence.insert_unique(place_of(sequence), node, place);
         if let Some(parent) = parent {
             self.attach(node, parent);
         }
@@ -183,7 +189,9 @@ impl RememberedBlocks {
         let record = self.record_mut(node);
         record.younger = unused;
         let sequence = record.sequence;
-        self.by_sequence.remove(&sequence);
+        if let Ok(entry) = self.by_sequence.find_entry(place_of(sequence), |known| *known == node) {
+            entry.remove();
+        }
         if self.by_sequence.is_empty() {
             *self = Self::default();
         }
@@ -217,7 +225,7 @@ impl RememberedBlocks {
 impl Default for RememberedBlocks {
     fn default() -> Self {
         Self {
-            by_sequence: PrehashedMap::default(),
+            by_sequence: HashTable::new(),
             records: Vec::new(),
             unused: Node::NONE,
             oldest: Node::NONE,
@@ -247,6 +255,11 @@ impl Record {
     fn is_listed(&self) -> bool {
         self.younger != Node::UNLISTED
     }
+}
+
+/// Where a block is looked for in the table.
+fn place_of(sequence: SequenceHash) -> u64 {
+    BuildHasherDefault::<FoldHasher>::default().hash_one(sequence)
 }
 
 fn nanoseconds(time: Duration) -> u64 {
