@@ -1,6 +1,6 @@
 //! The blocks of one remembered rank: their order of use, who pins them, and what hangs behind what.
 //!
-//! One record a block, in one vector, found by a table that holds nothing but their places: the hash that it compares stands
+//! One record a block, found by a table that holds nothing but their places: the hash that it compares stands
 //! in the record, which whoever looks a block up reads next anyway. Records are linked twice. The list of use has, oldest first, the blocks that no
 //! computed attempt uses; the tree has all of them below the block before theirs. A chain is always used from its first
 //! block on and goes to the young end last block first, so a block is never older than one behind it: whatever leaves
@@ -11,6 +11,7 @@
 //! fails.
 
 mod order;
+mod records;
 mod tree;
 
 use std::hash::{BuildHasher, BuildHasherDefault};
@@ -19,6 +20,7 @@ use std::time::Duration;
 use hashbrown::HashTable;
 use kvroute_core::{Blocks, FoldHasher, SequenceHash};
 
+use self::records::Records;
 use super::RememberedRank;
 
 /// The place of a block's record; stays the same as long as the block is remembered.
@@ -29,7 +31,7 @@ pub(super) struct Node(u32);
 #[derive(Clone, Debug)]
 pub(super) struct RememberedBlocks {
     by_sequence: HashTable<Node>,
-    records: Vec<Record>,
+    records: Records,
     /// First record that is not in use; they are linked by `younger`.
     unused: Node,
     oldest: Node,
@@ -103,7 +105,7 @@ impl RememberedBlocks {
         }
         let node = self.take_record(sequence);
         let records = &self.records;
-        let place = |node: &Node| place_of(records[node.index()].sequence);
+        let place = |node: &Node| place_of(records[*node].sequence);
         self.by_sequence.insert_unique(place_of(sequence), node, place);
         if let Some(parent) = parent {
             self.attach(node, parent);
@@ -206,19 +208,16 @@ impl RememberedBlocks {
                 *self.record_mut(node) = fresh;
                 node
             }
-            None => {
-                self.records.push(fresh);
-                Node(self.records.len() as u32 - 1)
-            }
+            None => self.records.push(fresh),
         }
     }
 
     fn record(&self, node: Node) -> &Record {
-        &self.records[node.index()]
+        &self.records[node]
     }
 
     fn record_mut(&mut self, node: Node) -> &mut Record {
-        &mut self.records[node.index()]
+        &mut self.records[node]
     }
 }
 
@@ -226,7 +225,7 @@ impl Default for RememberedBlocks {
     fn default() -> Self {
         Self {
             by_sequence: HashTable::new(),
-            records: Vec::new(),
+            records: Records::default(),
             unused: Node::NONE,
             oldest: Node::NONE,
             youngest: Node::NONE,

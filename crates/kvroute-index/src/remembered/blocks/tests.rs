@@ -14,6 +14,11 @@ fn a_record_takes_48_bytes_and_its_entry_4() {
         "{}",
         blocks.by_sequence.allocation_size()
     );
+    for number in 1000..5000 {
+        use_chain(&mut blocks, &[number], number);
+        let (used, kept) = (blocks.records.len(), blocks.records.capacity());
+        assert!(kept - used <= 1024, "{kept} for {used}");
+    }
 }
 
 #[test]
