@@ -8,8 +8,9 @@
 //!   far: it leaves nothing behind, and what it found keeps its age.
 //! * **How long.** Where the capacity of the engine's cache is known, the least recently used blocks leave once it is
 //!   full. Time alone empties no such cache: an engine that was idle over night still has what it had in the
-//!   evening, so the time to live does not apply there. Where no capacity is known, time is all there is: a block
-//!   is forgotten when nobody used it for the time to live, counted from the end of its last use. Blocks in use stay in
+//!   evening, so the time to live does not apply there. Where no capacity is known, there is time: a block
+//!   is forgotten when nobody used it for the time to live, counted from the end of its last use, and such an engine is
+//!   not taken to hold more than [`RememberedRank::MAX_UNDECLARED`]. Blocks in use stay in
 //!   both cases, as they do in the engine.
 //! * **What fills it.** Partial blocks and output are in the engine's way, but cannot be found again by their identity
 //!   here: they count against the capacity while their attempt runs, and are not remembered.
@@ -23,7 +24,7 @@
 //!
 //! The index may push a block out for its own budget. It stays remembered here, since the engine still has it and it
 //! takes the engine's room, and is held again when a prompt brings it the next time. So the index alone says what is
-//! credited. A block costs 48 bytes and a table entry here, 67 to 87 bytes together; a rank never remembers more than
+//! credited. A block costs 48 bytes and a table entry here, 54 to 60 bytes together; a rank never remembers more than
 //! [`RememberedRank::MAX_BLOCKS`], besides the prompts that run.
 
 mod blocks;
@@ -98,14 +99,17 @@ pub struct RememberedRank {
 // === impl RememberedRank ===
 
 impl RememberedRank {
-    /// The most blocks that a rank remembers, whatever capacity it claims: 8 million tokens at 16 a block, in less
-    /// than 50 MB.
+    /// The most blocks that a rank remembers, whatever capacity it claims: 8 million tokens at 16 a block, in 31 MB.
     pub const MAX_BLOCKS: u64 = 1 << 19;
+
+    /// The most blocks of a rank whose capacity is not known: 4 million tokens at 16 a block. To compute as much within the
+    /// usual time to live it would have to take 35,000 new tokens a second.
+    pub const MAX_UNDECLARED: u64 = 1 << 18;
 
     /// Nothing is remembered yet. A capacity of `None` means that it is not known: then `ttl` applies.
     pub fn new(slot: RankSlot, block_size: BlockSize, ttl: Duration, capacity: Option<Blocks>) -> Self {
         let policy = if capacity.is_some() { RememberPolicy::Lru } else { RememberPolicy::Ttl(ttl) };
-        let ceiling = capacity.map_or(Self::MAX_BLOCKS, Blocks::get).min(Self::MAX_BLOCKS);
+        let ceiling = capacity.map_or(Self::MAX_UNDECLARED, Blocks::get).min(Self::MAX_BLOCKS);
         Self {
             slot,
             block_size,

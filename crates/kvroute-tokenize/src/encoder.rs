@@ -18,12 +18,12 @@ mod tests;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kvroute_core::TokenId;
-use tokenizers::Tokenizer;
 
 use self::boundaries::{Boundaries, Piece};
 use self::segments::Segments;
 use self::words::Words;
 use crate::EncodeError;
+use crate::model::Tokenizer;
 
 /// How many tokens of encoded text were known before, and how many had to be made. Special tokens are neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Encoder {
         }
     }
 
-    /// The library's own tokenizer.
+    /// The library's tokenizer, around the model.
     pub(crate) const fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
     }
@@ -130,6 +130,11 @@ impl Encoder {
         self.segments.insert(segment, made);
         Ok(())
     }
+}
+
+/// Whether a tokenizer's texts are encoded word by word.
+pub(crate) fn knows_words(tokenizer: &Tokenizer) -> bool {
+    Words::of(tokenizer).is_some()
 }
 
 /// Ids as the library makes them.

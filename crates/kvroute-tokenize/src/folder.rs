@@ -6,14 +6,15 @@ mod config;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use tokenizers::Tokenizer;
-
 use self::config::TokenizerConfig;
 use crate::LoadError;
+use crate::encoder::knows_words;
+use crate::model::{Model, Tokenizer};
 use crate::template::ChatTemplates;
 
 const TOKENIZER: &str = "tokenizer.json";
@@ -69,8 +70,14 @@ fn locate(path: &Path) -> Result<(PathBuf, PathBuf), LoadError> {
 fn load_tokenizer(file: &Path) -> Result<Tokenizer, LoadError> {
     let bytes = fs::read(file)
         .map_err(|error| LoadError::new(file, format!("cannot be read: {error}; check its permissions")))?;
-    let mut tokenizer = Tokenizer::from_bytes(bytes)
-        .map_err(|error| LoadError::new(file, format!("is no tokenizer: {error}; {WHAT_TO_GIVE}")))?;
+    let malformed =
+        |error: &dyn Display| LoadError::new(file, format!("is no tokenizer: {error}; {WHAT_TO_GIVE}"));
+    let text = std::str::from_utf8(&bytes).map_err(|error| malformed(&error))?;
+    let mut tokenizer: Tokenizer = serde_json::from_str(text).map_err(|error| malformed(&error))?;
+    if matches!(tokenizer.get_model(), Model::Pairs(_)) && !knows_words(&tokenizer) {
+        // All of its texts are the library's work, whose own model knows the words that it had last.
+        tokenizer.with_model(Model::of_the_library(text).map_err(|error| malformed(&error))?);
+    }
     // Both are choices of a training run; an engine counts every token of a prompt and no padding.
     tokenizer.with_truncation(None).map_err(|error| LoadError::new(file, error))?;
     tokenizer.with_padding(None);

@@ -10,6 +10,7 @@
 mod encoder;
 mod error;
 mod folder;
+mod model;
 mod python;
 mod rules;
 mod sglang;

@@ -38,7 +38,8 @@ impl PromptTokenizer {
     /// Names the file that is missing, unreadable or malformed, and the remedy.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         let ModelFolder { tokenizer, templates, bos_token } = folder::load(path)?;
-        let largest = tokenizer.get_vocab(true).into_values().max();
+        let added = tokenizer.get_added_vocabulary().get_vocab().values().copied().max();
+        let largest = added.max(tokenizer.get_model().largest_id());
         let vocabulary_size = largest.map_or(0, |id| id.saturating_add(1));
         let bos = bos_token.and_then(|token| tokenizer.token_to_id(&token));
         Ok(Self { encoder: Encoder::new(tokenizer), templates, vocabulary_size, bos })

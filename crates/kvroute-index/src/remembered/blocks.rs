@@ -1,6 +1,7 @@
 //! The blocks of one remembered rank: their order of use, who pins them, and what hangs behind what.
 //!
-//! One record a block, in one vector. Records are linked twice. The list of use has, oldest first, the blocks that no
+//! One record a block, found by a table that holds nothing but their places: the hash that it compares stands
+//! in the record, which whoever looks a block up reads next anyway. Records are linked twice. The list of use has, oldest first, the blocks that no
 //! computed attempt uses; the tree has all of them below the block before theirs. A chain is always used from its first
 //! block on and goes to the young end last block first, so a block is never older than one behind it: whatever leaves
 //! from the old end has nothing behind it any more.
@@ -10,12 +11,16 @@
 //! fails.
 
 mod order;
+mod records;
 mod tree;
 
+use std::hash::{BuildHasher, BuildHasherDefault};
 use std::time::Duration;
 
-use kvroute_core::{Blocks, PrehashedMap, SequenceHash};
+use hashbrown::HashTable;
+use kvroute_core::{Blocks, FoldHasher, SequenceHash};
 
+use self::records::Records;
 use super::RememberedRank;
 
 /// The place of a block's record; stays the same as long as the block is remembered.
@@ -25,8 +30,8 @@ pub(super) struct Node(u32);
 /// All blocks of a rank.
 #[derive(Clone, Debug)]
 pub(super) struct RememberedBlocks {
-    by_sequence: PrehashedMap<SequenceHash, Node>,
-    records: Vec<Record>,
+    by_sequence: HashTable<Node>,
+    records: Records,
     /// First record that is not in use; they are linked by `younger`.
     unused: Node,
     oldest: Node,
@@ -74,7 +79,8 @@ impl RememberedBlocks {
     }
 
     pub(super) fn find(&self, sequence: SequenceHash) -> Option<Node> {
-        self.by_sequence.get(&sequence).copied()
+        let is_it = |node: &Node| self.record(*node).sequence == sequence;
+        self.by_sequence.find(place_of(sequence), is_it).copied()
     }
 
     /// When a block was used last; `None` while it is in use.
@@ -98,7 +104,9 @@ impl RememberedBlocks {
             evicted.push(self.pop_oldest(|_| true)?);
         }
         let node = self.take_record(sequence);
-        self.by_sequence.insert(sequence, node);
+        let records = &self.records;
+        let place = |node: &Node| place_of(records[*node].sequence);
+        self.by_sequence.insert_unique(place_of(sequence), node, place);
         if let Some(parent) = parent {
             self.attach(node, parent);
         }
@@ -183,7 +191,9 @@ impl RememberedBlocks {
         let record = self.record_mut(node);
         record.younger = unused;
         let sequence = record.sequence;
-        self.by_sequence.remove(&sequence);
+        if let Ok(entry) = self.by_sequence.find_entry(place_of(sequence), |known| *known == node) {
+            entry.remove();
+        }
         if self.by_sequence.is_empty() {
             *self = Self::default();
         }
@@ -198,27 +208,24 @@ impl RememberedBlocks {
                 *self.record_mut(node) = fresh;
                 node
             }
-            None => {
-                self.records.push(fresh);
-                Node(self.records.len() as u32 - 1)
-            }
+            None => self.records.push(fresh),
         }
     }
 
     fn record(&self, node: Node) -> &Record {
-        &self.records[node.index()]
+        &self.records[node]
     }
 
     fn record_mut(&mut self, node: Node) -> &mut Record {
-        &mut self.records[node.index()]
+        &mut self.records[node]
     }
 }
 
 impl Default for RememberedBlocks {
     fn default() -> Self {
         Self {
-            by_sequence: PrehashedMap::default(),
-            records: Vec::new(),
+            by_sequence: HashTable::new(),
+            records: Records::default(),
             unused: Node::NONE,
             oldest: Node::NONE,
             youngest: Node::NONE,
@@ -247,6 +254,11 @@ impl Record {
     fn is_listed(&self) -> bool {
         self.younger != Node::UNLISTED
     }
+}
+
+/// Where a block is looked for in the table.
+fn place_of(sequence: SequenceHash) -> u64 {
+    BuildHasherDefault::<FoldHasher>::default().hash_one(sequence)
 }
 
 fn nanoseconds(time: Duration) -> u64 {

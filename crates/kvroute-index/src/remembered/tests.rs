@@ -272,6 +272,20 @@ fn an_index_that_knows_the_rank_by_another_block_size_is_counted() {
 }
 
 #[test]
+fn an_engine_that_does_not_say_what_it_holds_is_not_taken_to_hold_everything() {
+    let mut world = World::without_capacity();
+    let most = RememberedRank::MAX_UNDECLARED;
+    assert_eq!(world.rank.capacity().get(), most);
+    let tokens: Vec<u32> = (0..16 * (most as u32 - 1)).collect();
+    let long = PromptBlocks::new(&tokens, BlockSize::DEFAULT, Namespace::DEFAULT);
+    world.served(1, &long, 0);
+    world.served(2, &prompt_with_tail(&[1, 2, 3], 0), 1);
+    world.expire(2);
+    assert_eq!(world.rank.blocks().get(), most);
+    assert_eq!((world.cached(&prompt(&[1, 2, 3])), world.cached(&long)), (3, most - 3));
+}
+
+#[test]
 fn no_claim_and_no_prompt_exceeds_the_most_blocks() {
     let mut world = World::with_capacity(u64::MAX);
     assert_eq!(world.rank.capacity().get(), RememberedRank::MAX_BLOCKS);

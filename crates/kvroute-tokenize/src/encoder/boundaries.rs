@@ -7,11 +7,12 @@
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use kvroute_core::TokenId;
+use tokenizers::AddedToken;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::metaspace::PrependScheme;
-use tokenizers::{AddedToken, Tokenizer};
 
 use super::normalizer::Normalization;
+use crate::model::Tokenizer;
 
 /// The tokens at which text is cut.
 #[derive(Debug)]

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use tokenizers::Tokenizer;
 use tokenizers::normalizers::NormalizerWrapper;
 use unicode_normalization_alignments::UnicodeNormalization;
+
+use crate::model::Tokenizer;
 
 /// What is done to a text before it is taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 /// What all of them may take, in bytes: the conversations of some minutes.
-const CAPACITY: u64 = 32 * 1024 * 1024;
+const CAPACITY: u64 = 16 * 1024 * 1024;
 /// An entry beside its text and its ids.
 const OVERHEAD: usize = 128;
 /// About how many there are.

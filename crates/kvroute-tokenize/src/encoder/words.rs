@@ -1,8 +1,8 @@
 //! Byte-pair tokenizers word by word.
 //!
 //! Such a tokenizer cuts text into words by patterns and then merges bytes within each word alone, so a word has the same
-//! ids wherever it stands, and texts are made of words that were seen before. What a new word becomes is still the
-//! library's own work.
+//! ids wherever it stands, and texts are made of words that were seen before. What a new word becomes
+//! says the model.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use kvroute_core::TokenId;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use regex_automata::util::pool::Pool;
-use tokenizers::models::ModelWrapper;
+use tokenizers::SplitDelimiterBehavior;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::pre_tokenizers::split::SplitPattern;
-use tokenizers::{Model, SplitDelimiterBehavior, Tokenizer};
 
 use super::normalizer::Normalization;
 use super::pattern::Pattern;
 use super::recent::{Key, Recent};
 use crate::EncodeError;
+use crate::model::Tokenizer;
 
 /// What all remembered words may take, in bytes.
 const CAPACITY: u64 = 16 * 1024 * 1024;
@@ -58,8 +58,7 @@ struct Bytes;
 impl Words {
     /// A tokenizer's patterns, if it is of this kind.
     pub(super) fn of(tokenizer: &Tokenizer) -> Option<Self> {
-        let ModelWrapper::BPE(model) = tokenizer.get_model() else { return None };
-        if model.dropout.is_some_and(|dropout| dropout > 0.0) {
+        if !tokenizer.get_model().is_steady_pairs() {
             return None;
         }
         let normalization = Normalization::of(tokenizer)?;
@@ -124,8 +123,7 @@ impl Words {
             None => {
                 let start = ids.len();
                 let written: String = word.bytes().map(|byte| self.characters[usize::from(byte)]).collect();
-                let tokens = tokenizer.get_model().tokenize(&written).map_err(EncodeError::tokenizer)?;
-                ids.extend(tokens.into_iter().map(|token| token.id));
+                tokenizer.get_model().append_ids(&written, ids)?;
                 if word.len() <= LONGEST {
                     self.known.insert(word.into(), Ids::of(&ids[start..]));
                 }

@@ -156,9 +156,28 @@ fn truncation_and_padding_of_a_training_run_are_dropped() {
         "pad_token": "!"
     });
     let folder = folder(&[(TOKENIZER, &json.to_string())]);
-    let ids =
-        |tokenizer: &Tokenizer| tokenizer.encode("one two three four", false).unwrap().get_ids().to_vec();
-    let plain = Tokenizer::from_file(DEMO).unwrap();
-    assert!(ids(&plain).len() > 2);
-    assert_eq!(ids(&load(folder.path()).unwrap().tokenizer), ids(&plain));
+    let plain = tokenizers::Tokenizer::from_file(DEMO).unwrap();
+    let expected = plain.encode("one two three four", false).unwrap();
+    assert!(expected.len() > 2);
+    let found = load(folder.path()).unwrap().tokenizer.encode("one two three four", false).unwrap();
+    assert_eq!(found.get_ids(), expected.get_ids());
+}
+
+#[test]
+fn a_tokenizer_whose_texts_are_the_librarys_work_keeps_its_model() {
+    let text = fs::read_to_string(DEMO).unwrap();
+    let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let model = |json: &serde_json::Value| {
+        let folder = folder(&[(TOKENIZER, &json.to_string())]);
+        load(folder.path()).unwrap().tokenizer
+    };
+    assert!(matches!(model(&json).get_model(), Model::Pairs(_)));
+    json["pre_tokenizer"] = serde_json::json!({
+        "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true
+    });
+    let tokenizer = model(&json);
+    assert!(matches!(tokenizer.get_model(), Model::Library(_)));
+    let expected =
+        json.to_string().parse::<tokenizers::Tokenizer>().unwrap().encode("one day's", false).unwrap();
+    assert_eq!(tokenizer.encode("one day's", false).unwrap().get_ids(), expected.get_ids());
 }

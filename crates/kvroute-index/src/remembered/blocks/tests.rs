@@ -3,8 +3,22 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn a_record_takes_48_bytes() {
-    assert_eq!(size_of::<Record>(), 48);
+fn a_record_takes_48_bytes_and_its_entry_4() {
+    assert_eq!((size_of::<Record>(), size_of::<Node>()), (48, 4));
+    let mut blocks = RememberedBlocks::default();
+    for number in 0..1000 {
+        use_chain(&mut blocks, &[number], number);
+    }
+    assert!(
+        blocks.by_sequence.allocation_size() <= 2048 * 5 + 64,
+        "{}",
+        blocks.by_sequence.allocation_size()
+    );
+    for number in 1000..5000 {
+        use_chain(&mut blocks, &[number], number);
+        let (used, kept) = (blocks.records.len(), blocks.records.capacity());
+        assert!(kept - used <= 1024, "{kept} for {used}");
+    }
 }
 
 #[test]
@@ -63,7 +77,7 @@ fn listed(blocks: &RememberedBlocks) -> Vec<u64> {
 /// Every block is below its parent, and children know each other in both directions.
 fn assert_tree(blocks: &RememberedBlocks) {
     let mut below = 0;
-    for node in blocks.by_sequence.values() {
+    for node in blocks.by_sequence.iter() {
         let (mut child, mut previous) = (blocks.record(*node).first_child, Node::NONE);
         while let Some(next) = child.some() {
             let record = blocks.record(next);
@@ -73,7 +87,7 @@ fn assert_tree(blocks: &RememberedBlocks) {
             (previous, child) = (next, record.next_sibling);
         }
     }
-    let parents = blocks.by_sequence.values().filter(|node| blocks.record(**node).parent != Node::NONE);
+    let parents = blocks.by_sequence.iter().filter(|node| blocks.record(**node).parent != Node::NONE);
     assert_eq!(parents.count(), below);
 }
 
