@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 pub struct RunningProcess {
     child: Child,
     log: Arc<Mutex<String>>,
-    _reading: JoinSet<()>,
+    reading: JoinSet<()>,
 }
 
 // === impl RunningProcess ===
@@ -44,12 +44,24 @@ impl RunningProcess {
                 log.push('\n');
             }
         });
-        Self { child, log, _reading: reading }
+        Self { child, log, reading }
     }
 
     /// Everything it has written to standard error.
     pub fn log(&self) -> String {
         self.log.lock().clone()
+    }
+
+    /// Waits until its log is as it should be, which may be a moment behind what it tells; gives the log.
+    pub async fn until_logged(&self, is_there: impl Fn(&str) -> bool) -> String {
+        for _ in 0..3_000 {
+            let log = self.log();
+            if is_there(&log) {
+                return log;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("it never logged what the test waits for: {}", self.log());
     }
 
     /// Waits for a line of its log that holds `key=` and gives the word behind it.
@@ -74,9 +86,11 @@ impl RunningProcess {
         self.child.id().expect("the process runs")
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until it ends by itself, and its log is whole.
     pub async fn ended(&mut self) -> ExitStatus {
         let ended = tokio::time::timeout(Duration::from_secs(60), self.child.wait()).await;
-        ended.expect("the process never ended").expect("the process can be waited for")
+        let status = ended.expect("the process never ended").expect("the process can be waited for");
+        while self.reading.join_next().await.is_some() {}
+        status
     }
 }

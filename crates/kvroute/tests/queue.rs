@@ -134,7 +134,13 @@ async fn served(fleet: &Fleet) -> u64 {
 #[tokio::test]
 async fn requests_wait_while_every_worker_is_busy_and_each_is_served() {
     let fleet = Held::start(2, QueueConfig::default()).await;
-    let answers: Vec<_> = (0..5).map(|number| ask(&fleet, number, &[])).collect();
+    let mut answers = Vec::new();
+    for number in 0..2 {
+        // One after the other: two that come at once may take the same room.
+        answers.push(ask(&fleet, number, &[]));
+        until_started(&fleet, number as u64 + 1).await;
+    }
+    answers.extend((2..5).map(|number| ask(&fleet, number, &[])));
     until_pending(&fleet, 3).await;
     fleet.release();
     for answer in answers {

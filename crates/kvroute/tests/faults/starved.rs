@@ -141,7 +141,7 @@ async fn under_load_requests_are_told_of_it_and_no_worker_is_blamed() {
         }
         assert_eq!(blamed(&admin, &router).await, None, "{}", router.process.log());
     }
-    assert!(router.process.log().contains("Too many open files"), "{}", router.process.log());
+    router.process.until_logged(|log| log.contains("Too many open files")).await;
 
     drop((idle, waiting, clients));
     let fresh = Client::default();

@@ -106,11 +106,8 @@ async fn a_file_with_a_mistake_is_refused_whole_with_the_words_of_check() {
     until("it is refused", async || router.reloads("refused").await == 1).await;
     let said = check(&router.file);
     assert!(said.contains("migratoins"), "{said}");
-    assert!(
-        router.process.log().contains(&said.replace('"', "\\\"")) || router.process.log().contains(&said),
-        "{said} is not in {}",
-        router.process.log()
-    );
+    let escaped = said.replace('"', "\\\"");
+    router.process.until_logged(|log| log.contains(&escaped) || log.contains(&said)).await;
     assert_eq!(router.worker(&first.url()).await["state"], "ready");
     assert!(router.worker(&second.url()).await.is_null(), "nothing of it counts");
     router.write(&config(&[&second], "migrations = 0\n"));
@@ -137,7 +134,7 @@ async fn what_cannot_change_is_named_and_flags_go_on_beating_the_file() {
     router.hang_up();
     until("it is taken over", async || router.reloads("applied").await > 0).await;
     assert_eq!((asked("old").await, asked("new").await), (404, 200));
-    let log = router.process.log();
+    let log = router.process.until_logged(|log| !taken_over(log).is_empty()).await;
     for key in ["pool.observe (of sim)", "pool.index (of sim)", "server.drain"] {
         let is_named = |line: &str| line.contains(key) && line.contains("until the router is restarted");
         assert!(log.lines().any(is_named), "{key} is not named in {log}");
