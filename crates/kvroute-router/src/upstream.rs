@@ -69,14 +69,14 @@ pub(crate) enum Unanswered {
 
 /// A connection that stands, and who else uses it.
 #[derive(Debug)]
-enum Route {
+enum Way {
     Own(Box<Line>),
     Shared(SharedLine),
 }
 
 /// A request that got no answer; itself, if it was not sent.
 #[derive(Debug)]
-struct Refused {
+struct NoAnswer {
     error: Unanswered,
     unsent: Option<Request<Full<Bytes>>>,
 }
@@ -106,33 +106,33 @@ impl Upstream {
     ) -> Result<Response<AnswerBody>, Unanswered> {
         let address = request.uri().clone();
         let target = Target::of(&address)?;
-        while let Some(route) = self.lines.route(&target) {
-            match self.over(route, &target, &address, request).await {
-                Err(Refused { unsent: Some(unsent), .. }) => request = unsent,
-                answered => return answered.map_err(|refused| refused.error),
+        while let Some(way) = self.lines.way(&target) {
+            match self.over(way, &target, &address, request).await {
+                Err(NoAnswer { unsent: Some(unsent), .. }) => request = unsent,
+                answered => return answered.map_err(|none| none.error),
             }
         }
         let stream = self.connector.clone().call(address.clone()).await.map_err(Unanswered::Unreached)?;
-        let route = match stream.connected().is_negotiated_h2() {
-            false => Route::Own(Line::open(stream).await?),
+        let way = match stream.connected().is_negotiated_h2() {
+            false => Way::Own(Line::open(stream).await?),
             true => {
                 let shared = SharedLine::open(stream).await?;
                 self.lines.share(&target, &shared);
-                Route::Shared(shared)
+                Way::Shared(shared)
             }
         };
-        self.over(route, &target, &address, request).await.map_err(|refused| refused.error)
+        self.over(way, &target, &address, request).await.map_err(|none| none.error)
     }
 
     async fn over(
         &self,
-        route: Route,
+        way: Way,
         target: &Target,
         address: &Uri,
         mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<AnswerBody>, Refused> {
-        match route {
-            Route::Own(mut line) => {
+    ) -> Result<Response<AnswerBody>, NoAnswer> {
+        match way {
+            Way::Own(mut line) => {
                 target.address(&mut request);
                 match line.exchange(request).await {
                     Ok(answer) => {
@@ -142,7 +142,7 @@ impl Upstream {
                     Err(failure) => Err(self.broke(failure, line.has_answered(), target)),
                 }
             }
-            Route::Shared(mut line) => {
+            Way::Shared(mut line) => {
                 *request.uri_mut() = address.clone();
                 match line.exchange(request).await {
                     Ok(answer) => Ok(answer.map(AnswerBody::shared)),
@@ -161,29 +161,35 @@ impl Upstream {
         mut failure: TrySendError<Request<Full<Bytes>>>,
         has_answered: bool,
         target: &Target,
-    ) -> Refused {
+    ) -> NoAnswer {
         let unsent = failure.take_message();
         let source = failure.into_error();
-        let is_stale = (has_answered && !source.is_parse()) || is_unread(&source);
-        if is_stale || unsent.is_some() {
+        let http2 = over_http2(&source);
+        let is_of_one_stream = http2.is_some_and(h2::Error::is_reset);
+        let is_stale =
+            http2.is_some_and(is_unread) || (has_answered && !is_of_one_stream && !source.is_parse());
+        if unsent.is_some() || (is_stale && !is_of_one_stream) {
             self.lines.forget(target);
         }
-        Refused { error: Unanswered::Broke { source, is_stale }, unsent }
+        NoAnswer { error: Unanswered::Broke { source, is_stale }, unsent }
     }
 }
 
 /// Whether the worker says of a request that it has not looked at it (RFC 9113, 8.7).
-fn is_unread(error: &hyper::Error) -> bool {
+fn is_unread(error: &h2::Error) -> bool {
+    let is_leaving = error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
+    is_leaving || error.reason() == Some(h2::Reason::REFUSED_STREAM)
+}
+
+fn over_http2(error: &hyper::Error) -> Option<&h2::Error> {
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<h2::Error>() {
-            let is_leaving =
-                error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
-            return is_leaving || error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return Some(error);
         }
         cause = error.source();
     }
-    false
+    None
 }
 
 // === impl Target ===

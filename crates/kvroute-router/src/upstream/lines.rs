@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::line::Line;
 use super::shared::SharedLine;
-use super::{IDLE, Route, Target};
+use super::{IDLE, Target, Way};
 
 /// What is open to the workers of one pool and not in a request's hands.
 #[derive(Debug, Default)]
@@ -39,8 +39,8 @@ struct Free {
 
 impl Lines {
     /// The way to a target that is open; the next one, if that turns out to be closed.
-    pub(super) fn route(&self, target: &Target) -> Option<Route> {
-        self.shared(target).map(Route::Shared).or_else(|| self.take(target).map(Route::Own))
+    pub(super) fn way(&self, target: &Target) -> Option<Way> {
+        self.shared(target).map(Way::Shared).or_else(|| self.take(target).map(Way::Own))
     }
 
     /// A line that its worker has not closed.
