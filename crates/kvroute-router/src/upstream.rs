@@ -106,22 +106,27 @@ impl Upstream {
     ) -> Result<Response<AnswerBody>, Unanswered> {
         let address = request.uri().clone();
         let target = Target::of(&address)?;
-        while let Some(way) = self.lines.way(&target) {
+        loop {
+            let (way, is_new) = match self.lines.way(&target) {
+                Some(way) => (way, false),
+                // Boxed: it is rare, and large.
+                None => (Box::pin(self.connect(&target, &address)).await?, true),
+            };
             match self.over(way, &target, &address, request).await {
-                Err(NoAnswer { unsent: Some(unsent), .. }) => request = unsent,
+                Err(NoAnswer { unsent: Some(unsent), .. }) if !is_new => request = unsent,
                 answered => return answered.map_err(|none| none.error),
             }
         }
+    }
+
+    async fn connect(&self, target: &Target, address: &Uri) -> Result<Way, Unanswered> {
         let stream = self.connector.clone().call(address.clone()).await.map_err(Unanswered::Unreached)?;
-        let way = match stream.connected().is_negotiated_h2() {
-            false => Way::Own(Line::open(stream).await?),
-            true => {
-                let shared = SharedLine::open(stream).await?;
-                self.lines.share(&target, &shared);
-                Way::Shared(shared)
-            }
-        };
-        self.over(way, &target, &address, request).await.map_err(|none| none.error)
+        if !stream.connected().is_negotiated_h2() {
+            return Ok(Way::Own(Line::open(target.clone(), stream).await?));
+        }
+        let (line, connection) = SharedLine::open(stream).await?;
+        self.lines.share(target, &line, connection);
+        Ok(Way::Shared(line))
     }
 
     async fn over(
@@ -135,10 +140,7 @@ impl Upstream {
             Way::Own(mut line) => {
                 target.address(&mut request);
                 match line.exchange(request).await {
-                    Ok(answer) => {
-                        let (home, target) = (Arc::clone(&self.lines), target.clone());
-                        Ok(answer.map(|body| AnswerBody::own(body, line, home, target)))
-                    }
+                    Ok(answer) => Ok(answer.map(|body| AnswerBody::own(body, line, Arc::clone(&self.lines)))),
                     Err(failure) => Err(self.broke(failure, line.has_answered(), target)),
                 }
             }

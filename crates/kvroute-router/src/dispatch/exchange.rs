@@ -1,5 +1,7 @@
 //! One request to a worker and its answer, or why there is none.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::response::Parts;
@@ -121,8 +123,10 @@ async fn head(
     let (sent_at, head_until) = (Instant::now(), limits.started + limits.timeouts.first_byte);
     let cut = attempt.pool().streams().cut.clone();
     let had_it = attempt.hand_over();
-    let waited =
-        async { timeout_at(limits.deadline.min(head_until), attempt.pool().upstream().send(request)).await };
+    let pool = Arc::clone(attempt.pool());
+    // Boxed: it would be moved through all that surrounds it.
+    let answer = Box::pin(pool.upstream().send(request));
+    let waited = timeout_at(limits.deadline.min(head_until), answer);
     let answer = match cut.run_until_cancelled_owned(waited).await {
         Some(Ok(Ok(answer))) => answer,
         Some(Ok(Err(error))) => {

@@ -26,7 +26,7 @@ type Asking = Result<(Answer, Injected), Failure>;
 /// How the two questions ended: with both answers, or with what made the other one useless.
 enum Both {
     /// The prefill worker's answer, and the other one where it was waited for: not where the prefill is no success.
-    Prefilled(Answer, Option<(Answer, Injected)>),
+    Prefilled(Answer, Option<Box<(Answer, Injected)>>),
     PrefillFailed(Failure),
     /// The decode worker's answer is no success; the prefill may still run.
     Refused(Answer, Injected),
@@ -107,7 +107,7 @@ impl Pool {
 impl Two<'_> {
     fn end(mut self, both: Both) -> Tried {
         match both {
-            Both::Prefilled(first, second) => self.prefilled(first, second),
+            Both::Prefilled(first, second) => self.prefilled(first, second.map(|second| *second)),
             Both::PrefillFailed(failure) => {
                 let failed = failure.end(self.prefill);
                 Tried::PrefillFailed(Failed { recorder: self.decode.give_up(), ..failed })
@@ -183,7 +183,7 @@ async fn first_failure(prefill: impl Future<Output = Asking>, decode: impl Futur
             },
         }
         match (first, second) {
-            (Some(answer), Some(other)) => return Both::Prefilled(answer, Some(other)),
+            (Some(answer), Some(other)) => return Both::Prefilled(answer, Some(Box::new(other))),
             unfinished => (first, second) = unfinished,
         }
     }

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use super::Target;
 use super::line::Line;
 use super::lines::Lines;
 
@@ -25,15 +24,14 @@ pub(crate) struct AnswerBody {
 struct Own {
     line: Box<Line>,
     home: Arc<Lines>,
-    target: Target,
 }
 
 // === impl AnswerBody ===
 
 impl AnswerBody {
     /// An answer that has its line to itself.
-    pub(super) const fn own(body: Incoming, line: Box<Line>, home: Arc<Lines>, target: Target) -> Self {
-        Self { body, own: Some(Own { line, home, target }) }
+    pub(super) const fn own(body: Incoming, line: Box<Line>, home: Arc<Lines>) -> Self {
+        Self { body, own: Some(Own { line, home }) }
     }
 
     /// An answer over a line with a task of its own.
@@ -54,9 +52,9 @@ impl Body for AnswerBody {
         let Some(own) = &mut this.own else { return Pin::new(&mut this.body).poll_frame(context) };
         let frame = own.poll_frame(&mut this.body, context);
         if let Poll::Ready(None) = frame
-            && let Some(Own { line, home, target }) = this.own.take()
+            && let Some(Own { line, home }) = this.own.take()
         {
-            home.put(target, line);
+            home.put(line);
         }
         frame
     }

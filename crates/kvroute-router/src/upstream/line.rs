@@ -12,9 +12,12 @@ use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use kvroute_engine::WorkerStream;
 
+use super::Target;
+
 /// A connection that does something only while it is driven.
 #[derive(Debug)]
 pub(super) struct Line {
+    target: Target,
     requests: SendRequest<Full<Bytes>>,
     /// `None` once it has ended.
     connection: Option<Connection<WorkerStream, Full<Bytes>>>,
@@ -25,9 +28,14 @@ pub(super) struct Line {
 
 impl Line {
     /// A line that has served nobody yet.
-    pub(super) async fn open(stream: WorkerStream) -> hyper::Result<Box<Self>> {
+    pub(super) async fn open(target: Target, stream: WorkerStream) -> hyper::Result<Box<Self>> {
         let (requests, connection) = handshake(stream).await?;
-        Ok(Box::new(Self { requests, connection: Some(connection), has_answered: false }))
+        Ok(Box::new(Self { target, requests, connection: Some(connection), has_answered: false }))
+    }
+
+    /// Where it leads.
+    pub(super) const fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Whether it has brought the head of an answer.

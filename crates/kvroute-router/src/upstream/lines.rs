@@ -1,9 +1,11 @@
 //! The lines that wait for a request, or that many share.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::line::Line;
@@ -19,6 +21,8 @@ struct Open {
     by_target: HashMap<Target, OpenTo>,
     /// Whether a task looks after lines that nobody asks for.
     is_swept: bool,
+    /// That task, and those of shared lines.
+    tasks: JoinSet<()>,
 }
 
 /// What is open to one target.
@@ -55,10 +59,14 @@ impl Lines {
     }
 
     /// A line whose answer has ended waits for the next request, if it can take one.
-    pub(super) fn put(self: &Arc<Self>, target: Target, mut line: Box<Line>) {
+    pub(super) fn put(self: &Arc<Self>, mut line: Box<Line>) {
         if line.is_free() {
             let mut open = self.0.lock();
-            open.by_target.entry(target).or_default().free.push(Free { line, since: Instant::now() });
+            open.by_target
+                .entry(line.target().clone())
+                .or_default()
+                .free
+                .push(Free { line, since: Instant::now() });
             self.have_swept(&mut open);
         }
     }
@@ -72,8 +80,14 @@ impl Lines {
     }
 
     /// Requests to this target share a line from here on.
-    pub(super) fn share(self: &Arc<Self>, target: &Target, line: &SharedLine) {
+    pub(super) fn share(
+        self: &Arc<Self>,
+        target: &Target,
+        line: &SharedLine,
+        connection: impl Future<Output = ()> + Send + 'static,
+    ) {
         let mut open = self.0.lock();
+        open.spawn(connection);
         open.by_target.entry(target.clone()).or_default().shared = Some((line.clone(), Instant::now()));
         self.have_swept(&mut open);
     }
@@ -87,7 +101,7 @@ impl Lines {
     /// Lines that nobody takes are closed by a task that ends once none is left.
     fn have_swept(self: &Arc<Self>, open: &mut Open) {
         if !std::mem::replace(&mut open.is_swept, true) {
-            tokio::spawn(sweep(Arc::downgrade(self)));
+            open.spawn(sweep(Arc::downgrade(self)));
         }
     }
 }
@@ -112,6 +126,11 @@ async fn sweep(lines: Weak<Lines>) {
 // === impl Open ===
 
 impl Open {
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        while self.tasks.try_join_next().is_some() {}
+        self.tasks.spawn(task);
+    }
+
     /// What was not used for too long; returned, so that nobody waits while it is closed.
     fn take_idle(&mut self, now: Instant) -> Vec<OpenTo> {
         let is_idle = |since: Instant| now.duration_since(since) >= IDLE;

@@ -1,5 +1,6 @@
 //! One connection of HTTP/2, which many requests share and which therefore has a task of its own.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,15 +23,17 @@ pub(super) struct SharedLine {
 // === impl SharedLine ===
 
 impl SharedLine {
-    /// A line that has served nobody yet.
-    pub(super) async fn open(stream: WorkerStream) -> hyper::Result<Self> {
+    /// A line that has served nobody yet, and what has to run for it to do anything.
+    pub(super) async fn open(
+        stream: WorkerStream,
+    ) -> hyper::Result<(Self, impl Future<Output = ()> + Send + 'static)> {
         let (requests, connection) = handshake(TokioExecutor::new(), stream).await?;
-        tokio::spawn(async move {
+        let run = async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a worker's connection of HTTP/2 ended early");
             }
-        });
-        Ok(Self { requests, has_answered: Arc::default() })
+        };
+        Ok((Self { requests, has_answered: Arc::default() }, run))
     }
 
     /// Whether it has brought the head of an answer to anybody.

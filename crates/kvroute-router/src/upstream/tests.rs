@@ -5,6 +5,7 @@ use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::*;
 
@@ -26,6 +27,7 @@ struct Worker {
     connections: Arc<AtomicUsize>,
     /// A message for each connection that ended.
     ended: mpsc::UnboundedReceiver<()>,
+    _tasks: JoinSet<()>,
 }
 
 impl Worker {
@@ -34,16 +36,18 @@ impl Worker {
         let (address, connections) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
         let (sender, ended) = mpsc::unbounded_channel();
         let counted = Arc::clone(&connections);
-        tokio::spawn(async move {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut talks = JoinSet::new();
             while let Ok((socket, _)) = listener.accept().await {
                 let (number, sender) = (counted.fetch_add(1, Ordering::Relaxed), sender.clone());
-                tokio::spawn(async move {
+                talks.spawn(async move {
                     talk(socket, |request| reply(number, request)).await;
-                    sender.send(())
+                    let _is_awaited = sender.send(());
                 });
             }
         });
-        Self { address, connections, ended }
+        Self { address, connections, ended, _tasks: tasks }
     }
 
     fn connections(&self) -> usize {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use http::Response;
+use http::header::CONNECTION;
+use http::{HeaderValue, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
@@ -209,7 +210,14 @@ fn counted(app: Router, is_trusted: bool, peer: Arc<Peer>) -> impl App {
         }
         let running = Running::new(Arc::clone(&peer));
         let answer = app.call(request.map(|body| RequestBody::new(body, Arc::clone(&peer))));
-        async move { Ok(answer.await?.map(|body| HeldBody::new(body, running))) }
+        let peer = Arc::clone(&peer);
+        async move {
+            let mut answer = answer.await?;
+            if peer.unread.is_set() && !peer.pace.is_shared() {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(answer.map(|body| HeldBody::new(body, running)))
+        }
     })
 }
 

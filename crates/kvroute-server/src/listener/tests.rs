@@ -299,7 +299,7 @@ async fn a_client_that_is_answered_before_it_has_sent_everything_reads_its_answe
     client.write_all(&vec![b'x'; LARGE]).await.unwrap();
     let mut answer = String::new();
     client.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 413 ") && answer.contains("\r\nconnection: close\r\n"), "{answer}");
     drop(client);
     running.stopped().await;
 }

@@ -18,8 +18,14 @@ use tokio::time::timeout;
 use super::PARTING;
 use super::client::Peer;
 
+/// So much is read by hyper itself, which then goes on with the connection.
+const SMALL: u64 = 8 << 10;
+
 /// However much a client sends.
 const LONGEST: Duration = Duration::from_secs(10);
+
+/// Read at once.
+const PIECE: usize = 16 << 10;
 
 /// Whether the last request of a connection was not read to its end.
 #[derive(Debug, Default)]
@@ -36,16 +42,21 @@ pub(super) struct RequestBody {
 // === impl Unread ===
 
 impl Unread {
+    /// Whether it was not: then its connection takes no other one.
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Reads what a client still sends, if its request was not read to its end.
     pub(super) async fn drop_rest(&self, socket: &TcpStream) {
-        if self.0.load(Ordering::Relaxed) {
+        if self.is_set() {
             let _all_read = timeout(LONGEST, read_on(socket)).await;
         }
     }
 }
 
 async fn read_on(socket: &TcpStream) {
-    let mut unread = [0; 16 << 10];
+    let mut unread = vec![0; PIECE];
     while let Ok(Ok(())) = timeout(PARTING, socket.readable()).await {
         match socket.try_read(&mut unread) {
             Ok(0) => return,
@@ -66,7 +77,8 @@ impl RequestBody {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        if !self.has_ended && !self.body.is_end_stream() {
+        let is_small = self.body.size_hint().upper().is_some_and(|left| left <= SMALL);
+        if !self.has_ended && !is_small {
             self.peer.unread.0.store(true, Ordering::Relaxed);
         }
     }
