@@ -41,9 +41,22 @@ pub(crate) fn string_length(text: &str) -> Option<usize> {
     scan(text.as_bytes()).ok().map(|scanned| scanned.length)
 }
 
-/// Bytes before the first quote, backslash or control character: eight at a time, because most of a prompt
-/// is such a run.
+/// Most strings are shorter; there is nothing to gain by a search that is faster in the long run.
+const SHORT: usize = 32;
+
+/// Bytes before the first quote, backslash or control character.
 fn plain_run(bytes: &[u8]) -> usize {
+    let (start, rest) = bytes.split_at(bytes.len().min(SHORT));
+    let run = plain_run_of_words(start);
+    if run < start.len() {
+        return run;
+    }
+    let end = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+    run + run_without_controls(&rest[..end])
+}
+
+/// The same, eight bytes at a time.
+fn plain_run_of_words(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = ONES << 7;
     let (words, rest) = bytes.as_chunks::<8>();
@@ -63,6 +76,16 @@ fn plain_run(bytes: &[u8]) -> usize {
     }
     let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
     words.len() * 8 + rest.iter().position(is_special).unwrap_or(rest.len())
+}
+
+/// Bytes before the first control character. Blocks are looked at whole, which the compiler turns into a few instructions.
+fn run_without_controls(bytes: &[u8]) -> usize {
+    let is_control = |byte: &u8| *byte < 0x20;
+    let (blocks, _rest) = bytes.as_chunks::<64>();
+    let has_none = |block: &&[u8; 64]| !block.iter().fold(false, |any, byte| any | is_control(byte));
+    let start = 64 * blocks.iter().take_while(has_none).count();
+    let rest = &bytes[start..];
+    start + rest.iter().position(is_control).unwrap_or(rest.len())
 }
 
 fn escape_length(bytes: &[u8]) -> Option<usize> {
@@ -132,6 +155,21 @@ mod tests {
                 0..60,
             ),
         ) {
+            let first = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20));
+            prop_assert_eq!(plain_run(&bytes), first.unwrap_or(bytes.len()));
+        }
+
+        #[test]
+        fn a_long_plain_run_ends_at_the_first_special_byte(
+            mut bytes in prop::collection::vec(0x23u8..0x5c, 0..400),
+            specials in prop::collection::vec((any::<prop::sample::Index>(), prop::sample::select(vec![b'"', b'\\', 0, 0x1f])), 0..3),
+        ) {
+            for (place, special) in specials {
+                if !bytes.is_empty() {
+                    let place = place.index(bytes.len());
+                    bytes[place] = special;
+                }
+            }
             let first = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20));
             prop_assert_eq!(plain_run(&bytes), first.unwrap_or(bytes.len()));
         }
