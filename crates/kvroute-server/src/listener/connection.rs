@@ -1,10 +1,11 @@
 //! One client's connection, from the accepted socket until it is closed.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -34,6 +35,10 @@ use crate::trust::TrustedPeer;
 
 /// Largest head of a request, all of its headers together; also what is kept of an answer that its client does not read.
 const LARGEST_HEAD: usize = 64 << 10;
+
+/// How long an idle connection stays open once the router stops: longer than a request of a client that has many is on its
+/// way.
+const LAST_CALL: Duration = Duration::from_millis(100);
 
 /// How often a client that says nothing over HTTP/2 is asked whether it is still there, and how long it may think.
 const PING: Duration = Duration::from_secs(30);
@@ -72,7 +77,7 @@ pub(super) async fn serve(socket: TcpStream, bounds: Bounds, app: Router, stop: 
         Some(Ok(Err(error))) => return tracing::debug!(%error, "a client's connection could not be opened"),
         Some(Ok(Ok(opened))) => opened,
     };
-    let app = counted(app, bounds.is_trusted, Arc::clone(&peer));
+    let app = counted(app, bounds.is_trusted, Arc::clone(&peer), stop.clone());
     let attended = Attended { peer, bounds, stop };
     match opened {
         Opened::Plain(stream, false) => attended.serve_http1(stream, app).await,
@@ -136,9 +141,21 @@ impl Attended {
             },
             () = self.stop.cancelled() => {}
         }
-        if pace.is_shared() || pace.is_busy() || pace.is_blocked() {
+        let is_used = pace.is_shared() || pace.is_busy() || pace.is_blocked();
+        if is_used || self.asks_once_more(connection.as_mut()).await {
             self.part(connection).await;
         }
+    }
+
+    /// A client whose connection is idle may be about to ask, and would find it closed. So it has a moment for one more
+    /// request, whose answer tells it to go. Returns whether one runs.
+    async fn asks_once_more(&self, mut connection: Pin<&mut impl Serving>) -> bool {
+        let asks = poll_fn(|context| match connection.as_mut().poll(context) {
+            Poll::Ready(_ended) => Poll::Ready(false),
+            Poll::Pending if self.peer.pace.is_busy() => Poll::Ready(true),
+            Poll::Pending => Poll::Pending,
+        });
+        timeout(LAST_CALL, asks).await.unwrap_or(false)
     }
 
     /// Takes leave of a client: no new requests, and the end once those that run are answered. A client that shares the
@@ -202,7 +219,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, A: App> Serving for http2::Connection<To
 }
 
 /// Requests say whether their peer is trusted, and run for as long as they are not answered.
-fn counted(app: Router, is_trusted: bool, peer: Arc<Peer>) -> impl App {
+fn counted(app: Router, is_trusted: bool, peer: Arc<Peer>, stop: CancellationToken) -> impl App {
     let app = TowerToHyperService::new(app);
     service_fn(move |mut request: http::Request<Incoming>| {
         if is_trusted {
@@ -210,10 +227,11 @@ fn counted(app: Router, is_trusted: bool, peer: Arc<Peer>) -> impl App {
         }
         let running = Running::new(Arc::clone(&peer));
         let answer = app.call(request.map(|body| RequestBody::new(body, Arc::clone(&peer))));
-        let peer = Arc::clone(&peer);
+        let (peer, stop) = (Arc::clone(&peer), stop.clone());
         async move {
             let mut answer = answer.await?;
-            if peer.unread.is_set() && !peer.pace.is_shared() {
+            let is_last = peer.unread.is_set() || stop.is_cancelled();
+            if is_last && !peer.pace.is_shared() {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok(answer.map(|body| HeldBody::new(body, running)))
