@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// Blocks of an engine's cache: streams that find no room in it would wait for others to end.
+const ROOM: &str = "131072";
+
 /// A process that ends with the run.
 #[derive(Debug)]
 struct Process(Child);
@@ -62,8 +65,17 @@ impl Fleet {
         let addresses = free_addresses(engines + 2)?;
         let (engines, [router, admin]) = addresses.split_at(engines) else { bail!("no two addresses") };
         let engine = |address: &SocketAddr| {
-            let arguments =
-                ["engine", "--listen", &address.to_string(), "--decode-tps", "1", "--log", "warn"];
+            let arguments = [
+                "engine",
+                "--listen",
+                &address.to_string(),
+                "--decode-tps",
+                "1",
+                "--kv-blocks",
+                ROOM,
+                "--log",
+                "warn",
+            ];
             Process::start(kvroute, &arguments.map(str::to_owned))
         };
         let engine_processes = engines.iter().map(engine).collect::<Result<Vec<_>>>()?;
