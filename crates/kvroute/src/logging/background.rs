@@ -2,7 +2,7 @@
 //! it.
 //!
 //! Lines are gathered and written by a thread of their own, many at once. Where they come faster than they can be written
-//! for long, lines are left out, and their number is written in their place.
+//! for long, lines are left out, and a line tells their number.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -63,9 +63,10 @@ impl Background {
             // There is nobody to tell that the log cannot be written.
             let _written = output.write_all(&gathered);
             if left_out > 0 {
-                let _written = writeln!(
-                    output,
-                    "{left_out} lines of the log were left out: it is not read as fast as it is written"
+                // A line as all others are, which is gathered in its turn.
+                tracing::warn!(
+                    left_out,
+                    "lines of the log were left out: it is not read as fast as it is written"
                 );
             }
             gathered.clear();
@@ -166,6 +167,7 @@ mod tests {
     #[test]
     fn an_output_that_stands_still_holds_up_nobody_and_what_it_cost_is_told() {
         let (lines, output) = (Background::default(), Output::default());
+        tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).init();
         let writing = lines.clone().to(output.clone()).unwrap();
         let line = [b"x".repeat(1023), b"\n".to_vec()].concat();
         let standing_still = output.0.lock();
@@ -178,7 +180,7 @@ mod tests {
         let written = String::from_utf8(output.0.lock().clone()).unwrap();
         let (told, kept): (Vec<_>, Vec<_>) = written.lines().partition(|line| line.contains("left out"));
         let left_out: usize =
-            told.iter().map(|line| line.split(' ').next().unwrap().parse::<usize>().unwrap()).sum();
+            told.iter().map(|line| line.rsplit('=').next().unwrap().parse::<usize>().unwrap()).sum();
         assert!(left_out > 0);
         assert_eq!(kept.len() + left_out, 3 * MOST_WAITING / line.len());
     }
