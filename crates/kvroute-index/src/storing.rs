@@ -98,8 +98,9 @@ impl Change<'_> {
         let Some(at) = self.find(*behind, blocks[0].sequence) else {
             return self.store_new(tier, behind, blocks);
         };
-        match self.store_held(tier, behind, at, blocks) {
-            0 => self.store_known(tier, behind, at, blocks),
+        let known = self.shelf.matching(at, blocks.iter().map(|block| block.sequence));
+        match self.store_held(tier, behind, at, &blocks[..known as usize]) {
+            0 => self.store_known(tier, behind, at, &blocks[..known as usize]),
             held => held,
         }
     }
@@ -116,10 +117,9 @@ impl Change<'_> {
         if !self.shelf.holds(at, self.slot, tier) {
             return 0;
         }
-        let known = self.shelf.matching(at, blocks.iter().map(|block| block.sequence));
         let Some(rank) = self.rank() else { return 0 };
         let names = &rank.names[tier.index()];
-        let named = blocks[..known as usize].iter().map(|block| EngineKey::from_raw(block.engine_key));
+        let named = blocks.iter().map(|block| EngineKey::from_raw(block.engine_key));
         std::hint::black_box(named.clone().fold(0, |all, key| all ^ names.touch(key)));
         let is_held = |(key, offset)| names.get(key) == Some(Location::new(at.run(), offset));
         let held = named.zip(at.offset()..).take_while(|place| is_held(*place)).count();
@@ -140,8 +140,7 @@ impl Change<'_> {
         at: Location,
         blocks: &[ExportedBlock],
     ) -> usize {
-        let known = self.shelf.matching(at, blocks.iter().map(|block| block.sequence));
-        let unheld = self.writer.store.unheld(self.shelf, at, known, self.slot, tier);
+        let unheld = self.writer.store.unheld(self.shelf, at, blocks.len() as u32, self.slot, tier);
         let named = self.name_all(tier, at, &blocks[..unheld as usize]);
         if named == 0 {
             return 0;

@@ -2,20 +2,23 @@
 
 use std::time::Duration;
 
+use kvroute_router::config::PoolConfig;
 use kvroute_sim::Faults;
 
 use super::world::{
     answers_with, ask, ask_of, attempts, break_engine, chat, fleet, is_open, name, stream, until_state,
 };
 
+/// One failure leaves a worker alone, for next to no time.
+fn tries_again_at_once(pool: &mut PoolConfig) {
+    pool.breaker.failures = 1;
+    pool.breaker.cooldown = Duration::from_millis(1);
+    pool.breaker.longest = Duration::from_millis(1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_after_its_time_closes_it_if_the_worker_is_well_again() {
-    let fleet = fleet(2, |pool| {
-        pool.breaker.failures = 1;
-        pool.breaker.cooldown = Duration::from_millis(1);
-        pool.breaker.longest = Duration::from_millis(1);
-    })
-    .await;
+    let fleet = fleet(2, tries_again_at_once).await;
     break_engine(&fleet, 0, answers_with(503)).await;
     let broken = name(&fleet.engines[0].url());
     let mut number = 0;
@@ -61,12 +64,7 @@ async fn no_worker_was_left_where_all_of_them_had_failed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_permit_was_lost_with_the_client_that_had_it() {
-    let fleet = fleet(1, |pool| {
-        pool.breaker.failures = 1;
-        pool.breaker.cooldown = Duration::from_millis(1);
-        pool.breaker.longest = Duration::from_millis(1);
-    })
-    .await;
+    let fleet = fleet(1, tries_again_at_once).await;
     let broken = name(&fleet.engines[0].url());
     break_engine(&fleet, 0, answers_with(500)).await;
     ask(&fleet, &chat(0)).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use kvroute_sim::Incident;
-use kvroute_testkit::{Client, Fault};
+use kvroute_testkit::{Client, Fault, FaultRun};
 use parking_lot::Mutex;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -27,12 +27,8 @@ const PROMPTS: u32 = 12;
 /// What a process may grow by beside what it had after the first part of the run: its caches fill, its heap is in pieces.
 const GROWTH_MIB: u64 = 128;
 
-/// What this run is.
-#[derive(Clone, Copy, Debug)]
-struct Plan {
-    seconds: u64,
-    seed: u64,
-}
+/// A run that nobody asks for.
+const USUAL: FaultRun = FaultRun { seconds: 12, seed: 7 };
 
 /// A time in which something was injected, and what.
 #[derive(Clone, Copy, Debug)]
@@ -53,34 +49,20 @@ struct Complaint {
 
 type Storms = Arc<Mutex<Vec<Storm>>>;
 
-// === impl Plan ===
-
-impl Plan {
-    fn from_environment() -> Self {
-        let number = |name: &str| {
-            let text = std::env::var(name).ok()?;
-            Some(text.parse::<u64>().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
-        };
-        Self {
-            seconds: number("KVROUTE_FAULT_SECONDS").unwrap_or(12),
-            seed: number("KVROUTE_FAULT_SEED").unwrap_or(7),
-        }
-    }
-
-    fn rng(self, number: u64) -> ChaCha8Rng {
-        ChaCha8Rng::seed_from_u64(self.seed ^ (number << 32))
-    }
+/// Random numbers of one part of a run.
+fn rng_of(plan: FaultRun, number: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(plan.seed ^ (number << 32))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_client_sees_is_right_or_was_injected() {
-    let plan = Plan::from_environment();
+    let plan = FaultRun::from_environment(USUAL);
     println!("faults for {} s, KVROUTE_FAULT_SEED={}", plan.seconds, plan.seed);
     let site = Arc::new(Site::of(VICTIMS + 1, |pool| pool.breaker.enabled = true).await);
     let (stop, storms) = (CancellationToken::new(), Storms::default());
     let mut chaos = JoinSet::new();
     for victim in 0..VICTIMS {
-        let (site, storms, rng) = (Arc::clone(&site), Arc::clone(&storms), plan.rng(victim as u64));
+        let (site, storms, rng) = (Arc::clone(&site), Arc::clone(&storms), rng_of(plan, victim as u64));
         chaos.spawn(befall(site, victim, rng, storms, stop.clone()));
     }
     let users = start_users(&site, plan, &stop);
@@ -150,10 +132,10 @@ fn any_fault(rng: &mut ChaCha8Rng) -> Fault {
 }
 
 /// Users who ask one thing after the other, and what each of them complains of.
-fn start_users(site: &Arc<Site>, plan: Plan, stop: &CancellationToken) -> JoinSet<Vec<Complaint>> {
+fn start_users(site: &Arc<Site>, plan: FaultRun, stop: &CancellationToken) -> JoinSet<Vec<Complaint>> {
     let mut users = JoinSet::new();
     for user in 0..USERS {
-        let (site, stop, mut rng) = (Arc::clone(site), stop.clone(), plan.rng(100 + user));
+        let (site, stop, mut rng) = (Arc::clone(site), stop.clone(), rng_of(plan, 100 + user));
         users.spawn(async move {
             let mut complaints = Vec::new();
             while !stop.is_cancelled() {
@@ -193,7 +175,7 @@ async fn leave(site: &Site, question: Question, rng: &mut ChaCha8Rng) {
 }
 
 /// Each error falls into a time in which something went wrong.
-fn assert_injected(complaints: &[Complaint], storms: &[Storm], plan: Plan) {
+fn assert_injected(complaints: &[Complaint], storms: &[Storm], plan: FaultRun) {
     let excuses = |storm: &Storm, complaint: &Complaint| {
         storm.began <= complaint.ended && storm.over.is_none_or(|over| over >= complaint.sent)
     };
@@ -205,8 +187,8 @@ fn assert_injected(complaints: &[Complaint], storms: &[Storm], plan: Plan) {
 }
 
 /// Behind the last fault there is no error any more.
-async fn all_are_whole(site: &Site, plan: Plan) {
-    let mut rng = plan.rng(1_000);
+async fn all_are_whole(site: &Site, plan: FaultRun) {
+    let mut rng = rng_of(plan, 1_000);
     for _ in 0..40 {
         let question = any_question(&mut rng);
         assert!(site.ask(question).await.is_whole(), "{plan:?}: {question:?}");

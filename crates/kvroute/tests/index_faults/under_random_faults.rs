@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kvroute_core::BlockSize;
 use kvroute_sim::{EventEndpoint, Incident, SimConfig};
-use kvroute_testkit::{CapturedLog, Exposition, Fleet, Ledger, server_config};
+use kvroute_testkit::{CapturedLog, Exposition, FaultRun, Fleet, Ledger, server_config};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -22,30 +22,8 @@ const CALM: Duration = Duration::from_secs(2);
 /// Longest time for a recovered worker to be known as such.
 const RECOVERY: Duration = Duration::from_secs(60);
 
-/// Seed of a run that names none.
-const USUAL_SEED: u64 = 7;
-
-/// What this run is.
-#[derive(Clone, Copy, Debug)]
-struct Plan {
-    seconds: u64,
-    seed: u64,
-}
-
-// === impl Plan ===
-
-impl Plan {
-    fn from_environment() -> Self {
-        let number = |name: &str| {
-            let text = std::env::var(name).ok()?;
-            Some(text.parse::<u64>().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
-        };
-        Self {
-            seconds: number("KVROUTE_FAULT_SECONDS").unwrap_or(25),
-            seed: number("KVROUTE_FAULT_SEED").unwrap_or(USUAL_SEED),
-        }
-    }
-}
+/// A run that nobody asks for.
+const USUAL: FaultRun = FaultRun { seconds: 25, seed: 7 };
 
 /// A cache that is full in seconds, so that it evicts all the time. What the first engine loses is lost for good.
 fn engine_number(number: u64) -> SimConfig {
@@ -63,7 +41,7 @@ fn engine_number(number: u64) -> SimConfig {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_lost_token_has_a_reason_or_an_excuse_and_every_source_recovers() {
-    let plan = Plan::from_environment();
+    let plan = FaultRun::from_environment(USUAL);
     println!("faults for {} s, KVROUTE_FAULT_SEED={}", plan.seconds, plan.seed);
     let log = CapturedLog::start();
     let began = Instant::now();
@@ -125,7 +103,7 @@ async fn states(fleet: &Fleet) -> Vec<String> {
     fleet.workers().await.as_array().unwrap().iter().map(state).collect()
 }
 
-async fn all_exact(fleet: &Fleet, plan: Plan) {
+async fn all_exact(fleet: &Fleet, plan: FaultRun) {
     let polled = async {
         while states(fleet).await.iter().any(|state| state != "exact") {
             sleep(Duration::from_millis(50)).await;
@@ -137,7 +115,7 @@ async fn all_exact(fleet: &Fleet, plan: Plan) {
 }
 
 /// Of a rank whose source is exact nothing is believed to be cached that is not, and nothing that was told is missing.
-async fn assert_index_is_true(fleet: &Fleet, ordeals: &[Ordeal], plan: Plan) {
+async fn assert_index_is_true(fleet: &Fleet, ordeals: &[Ordeal], plan: FaultRun) {
     let mut contradictions = Vec::new();
     // The last events may still be on their way.
     for _ in 0..40 {
@@ -169,7 +147,7 @@ fn assert_explained(
     log: &CapturedLog,
     evidence: &Evidence,
     records: &[Record],
-    plan: Plan,
+    plan: FaultRun,
 ) {
     let lines = log.entries(|entry| entry.message == UNEXPLAINED);
     let losses: Vec<_> = lines.iter().map(Loss::read).filter(|loss| evidence.concerns(loss)).collect();
@@ -195,7 +173,7 @@ fn assert_explained(
 }
 
 /// What clients read in their answers, the router has counted, and nothing else but what clients did not wait for.
-fn assert_reports_are_the_clients(scrape: &Exposition, records: &[Record], plan: Plan) {
+fn assert_reports_are_the_clients(scrape: &Exposition, records: &[Record], plan: FaultRun) {
     let counted = scrape.count("dynamo_component_router_kv_worker_reused_tokens_total", &[]);
     let read: u64 = records.iter().filter_map(|record| record.reused).sum();
     let unread: u64 =
