@@ -94,8 +94,8 @@ impl RequestRecorder {
         self.input = input;
     }
 
-    /// A chunk of a stream brought a choice non-empty text.
-    pub fn chunk(&mut self, choice: u32, since_headers: Duration) {
+    /// So many chunks of a stream, which came at once, brought a choice non-empty text.
+    pub fn chunks(&mut self, choice: u32, count: u64, since_headers: Duration) {
         if !self.shape.streamed {
             return;
         }
@@ -105,7 +105,7 @@ impl RequestRecorder {
                 rank.first_token(since_headers, self.input);
             }
         }
-        self.choices.chunk(choice, since_headers);
+        self.choices.chunks(choice, count, since_headers);
     }
 
     /// A chunk told the ids of a choice's tokens: so many.

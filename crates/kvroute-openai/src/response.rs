@@ -122,14 +122,17 @@ impl PartReader {
         }
     }
 
+    /// Whether a part says the same as the last one, which needs no reading; appends what it says.
+    pub(crate) fn is_alike(&self, part: &[u8], observations: &mut Vec<Observation>) -> bool {
+        let choice = self.likeness.choice_of(part);
+        observations.extend(choice.map(|choice| Observation::Content { choice }));
+        choice.is_some()
+    }
+
     /// Reads a part and appends what it says. `None`, and nothing appended, for text that is no JSON object.
     pub(crate) fn read(&mut self, text: &str, observations: &mut Vec<Observation>) -> Option<Part> {
         let (before, ids) = (observations.len(), self.ids.ids().len());
         self.edits.clear();
-        if let Some(choice) = self.likeness.choice_of(text) {
-            observations.push(Observation::Content { choice });
-            return Some(Part::default());
-        }
         self.likeness.forget();
         match self.walk(text, observations) {
             Ok(said) if said.is_error && self.delivered.is_some() && death::is_told(text) => {

@@ -15,7 +15,7 @@ pub(crate) fn of(request: &ClientRequest, session: Option<AffinityKey>) -> Affin
 fn head(prompt: &Prompt) -> u64 {
     let first_bytes = |text: &[u8]| xxh3_64(&text[..text.len().min(HEAD)]);
     match prompt {
-        Prompt::Chat(chat) => first_bytes(chat.messages.as_str().as_bytes()),
+        Prompt::Chat(chat) => first_bytes(chat.messages.as_bytes()),
         Prompt::Texts { texts, .. } => first_bytes(texts.first().map_or(&[], |text| text.as_bytes())),
         Prompt::TokenLists(lists) => {
             let mut hasher = Xxh3::new();
@@ -23,6 +23,6 @@ fn head(prompt: &Prompt) -> u64 {
             ids.for_each(|id| hasher.update(&id.to_le_bytes()));
             hasher.digest()
         }
-        Prompt::Foreign(conversation) => first_bytes(conversation.as_str().as_bytes()),
+        Prompt::Foreign(conversation) => first_bytes(conversation.as_bytes()),
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::access::AttemptRecord;
 use crate::config::HistoryOutputs;
-use crate::decisions::ReportRecord;
+use crate::decisions::{DecisionId, ReportRecord};
 use crate::error::RouteError;
 use crate::history::Lesson;
 use crate::identity::{Reported, Witness};
@@ -60,7 +60,7 @@ struct Books {
     /// `None` of a prefill beside a decode attempt that has it.
     recorder: Option<RequestRecorder>,
     /// Where its decision stands, if it was kept.
-    decision: Option<String>,
+    decision: Option<DecisionId>,
 }
 
 /// The booking, released when it is dropped.
@@ -86,7 +86,7 @@ pub(crate) struct AttemptParams {
     pub(crate) ledger: AttemptLedger<AttemptMetrics>,
     pub(crate) witness: Option<Witness>,
     pub(crate) recorder: Option<RequestRecorder>,
-    pub(crate) decision: Option<String>,
+    pub(crate) decision: Option<DecisionId>,
     /// Why this rank.
     pub(crate) reason: &'static str,
     pub(crate) trail: Trail,
@@ -165,8 +165,8 @@ impl Attempt {
     }
 
     /// Where its decision can be read, if it was kept.
-    pub(crate) fn decision(&self) -> Option<&str> {
-        self.books.as_ref()?.decision.as_deref()
+    pub(crate) fn decision(&self) -> Option<DecisionId> {
+        self.books.as_ref()?.decision
     }
 
     /// What its rank should reuse at the most: F3, but for the last token; `None` where no index was asked.
@@ -200,17 +200,21 @@ impl Attempt {
         self.lesson.is_some() && self.pool.config().history.outputs != HistoryOutputs::Off
     }
 
-    /// Takes what was seen in the response; `token_ids` came with it.
-    pub(crate) fn observe(&mut self, observation: &Observation, token_ids: &[TokenId]) {
-        // Ids may be read for another end than the history, which is not to learn of them where it follows none.
-        let is_unfollowed = matches!(observation, Observation::Generated { .. }) && !self.follows_token_ids();
-        let teaches = self.phase != Phase::Prefill && !is_unfollowed;
-        let Some(books) = &mut self.books else { return };
-        if let Some(lesson) = self.lesson.as_mut().filter(|_| teaches) {
-            lesson.observe(observation, token_ids);
+    /// Takes what was seen in the response at once; `token_ids` came with it.
+    pub(crate) fn observe(&mut self, seen: &[Observation], token_ids: &[TokenId]) {
+        self.learn(seen, token_ids);
+        for alike in seen.chunk_by(|one, next| one == next) {
+            match &alike[0] {
+                Observation::Content { choice } => self.content(*choice, alike.len() as u64),
+                told => self.take(told),
+            }
         }
-        match observation {
-            Observation::Content { choice } => self.content(*choice),
+    }
+
+    /// Takes what is told of the whole answer.
+    fn take(&mut self, told: &Observation) {
+        let Some(books) = &mut self.books else { return };
+        match told {
             Observation::Usage(counts) => {
                 if let Some(completion) = counts.completion.map(Tokens::new) {
                     if let Some(recorder) = books.recorder.as_mut().filter(|_| self.phase != Phase::Prefill) {
@@ -230,10 +234,25 @@ impl Attempt {
                     self.promise.answered(&delivery);
                 }
             }
-            Observation::Generated { .. }
+            Observation::Content { .. }
+            | Observation::Generated { .. }
             | Observation::Finish { .. }
             | Observation::Error
             | Observation::Done => {}
+        }
+    }
+
+    /// Hands on to the history what it is to learn of these.
+    fn learn(&mut self, seen: &[Observation], token_ids: &[TokenId]) {
+        let follows = self.follows_token_ids();
+        let Some(lesson) = &mut self.lesson else { return };
+        if self.phase == Phase::Prefill || self.books.is_none() {
+            return;
+        }
+        // Ids may be read for another end than the history, which is not to learn of them where it follows none.
+        let is_followed = |seen: &&Observation| follows || !matches!(seen, Observation::Generated { .. });
+        for observation in seen.iter().filter(is_followed) {
+            lesson.observe(observation, token_ids);
         }
     }
 
@@ -306,11 +325,12 @@ impl Attempt {
         self.settle(Close::Failed, RequestOutcome::Rejected);
     }
 
-    fn content(&mut self, choice: u32) {
+    /// So many chunks brought text for a choice.
+    fn content(&mut self, choice: u32, chunks: u64) {
         let Some(books) = &mut self.books else { return };
         let since_headers = self.received.elapsed();
         if let Some(recorder) = books.recorder.as_mut().filter(|_| self.phase != Phase::Prefill) {
-            recorder.chunk(choice, since_headers);
+            recorder.chunks(choice, chunks, since_headers);
         }
         let (desk, id) = (self.pool.desk(), books.booking.id);
         if self.output.is_zero() {
@@ -323,10 +343,11 @@ impl Attempt {
             desk.first_token(id, &self.rank);
             self.pool.gate().wake();
         }
-        desk.output(id, &self.rank, choice, Tokens::new(1));
+        let tokens = Tokens::new(chunks);
+        desk.output(id, &self.rank, choice, tokens);
         let size = self.rank.block_size();
         let before = size.occupied_blocks(self.output);
-        self.output += Tokens::new(1);
+        self.output += tokens;
         let output = size.occupied_blocks(self.output);
         if output > before {
             self.promise.grew(output);
@@ -370,7 +391,7 @@ impl Attempt {
         if let Some(id) = decision {
             self.pool
                 .decisions()
-                .close(&id, ReportRecord::of(&closing, self.engine_prompt, self.promise.predicted));
+                .close(id, ReportRecord::of(&closing, self.engine_prompt, self.promise.predicted));
         }
         self.trail.closed(&closing, self.engine_output, self.output);
         if close == Close::Completed {

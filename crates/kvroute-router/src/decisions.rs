@@ -21,7 +21,7 @@ use kvroute_core::{CachedTokens, ModelName, Tokens};
 use kvroute_funnel::CachedStages;
 use kvroute_select::{Candidate, Cost, PickReason};
 
-pub(crate) use log::{DecisionLog, find, latest};
+pub(crate) use log::{DecisionId, DecisionLog, find, latest};
 pub use record::{CandidateRecord, DecisionRecord, ShadowRecord, Terms};
 pub use report::ReportRecord;
 

@@ -143,12 +143,13 @@ fn upstream_request(
 ) -> Result<Request<Full<Bytes>>, Failure> {
     let rank = attempt.rank();
     let steering = if rank.ranks_of_worker > 1 { rank.engine.rank_steering() } else { RankSteering::None };
-    let number = rank.name.dp_rank.get().to_string();
     let mut members: Vec<_> = leg.members.iter().map(|(name, json)| (*name, json.as_deref())).collect();
     let salt = tenant_salt(attempt, route);
     members.extend(salt.as_deref().map(|salt| ("cache_salt", Some(salt))));
+    let number;
     if let RankSteering::Member(name) = steering {
-        members.push((name, Some(&number)));
+        number = rank.name.dp_rank.get().to_string();
+        members.push((name, Some(number.as_str())));
     }
     let body = route.request.upstream_body(UpstreamEdits {
         inject_usage: injected.usage,
@@ -200,9 +201,7 @@ fn whole(
         return for_client(head, route, RelayBody::whole(body));
     }
     let scan = BodyScan::read_correcting(body, ids, correction);
-    for observation in &scan.observations {
-        attempt.observe(observation, &scan.token_ids);
-    }
+    attempt.observe(&scan.observations, &scan.token_ids);
     if let Some(id) = &scan.response_id {
         attempt.rank().made_response(id);
     }

@@ -4,9 +4,11 @@
 //! `accept-encoding`: a compressed answer could not be read for its report. Headers of the router's own name end here
 //! in both directions: what they say of a decision must come from whoever took it.
 
+use std::fmt;
+
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
+    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use kvroute_core::{Tokens, WorkerRank};
 
@@ -25,37 +27,17 @@ pub(crate) const PREFILL_WORKER: HeaderName = HeaderName::from_static("x-kvroute
 const PREDICTED: HeaderName = HeaderName::from_static("x-kvroute-predicted-cached-tokens");
 const DECISION: HeaderName = HeaderName::from_static("x-kvroute-decision");
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const PROXY_AUTHORIZATION: HeaderName = HeaderName::from_static("proxy-authorization");
-
-const OF_ONE_CONNECTION: [HeaderName; 9] = [
-    CONNECTION,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    CONTENT_LENGTH,
-];
+/// Headers that the router adds to a request at most: its name, its host, its place in a trace, the rank.
+const ADDED: usize = 5;
 
 /// Headers for the worker: the client's, less what must not cross.
 pub(crate) fn for_worker(client: &HeaderMap, request_id: &HeaderValue) -> HeaderMap {
-    let mut headers = crossing(client);
-    for name in [HOST, EXPECT, ACCEPT_ENCODING] {
-        headers.remove(name);
-    }
-    headers.insert(REQUEST_ID, request_id.clone());
-    headers
+    crossing(client, |name| [HOST, EXPECT, ACCEPT_ENCODING].contains(name), request_id)
 }
 
 /// Headers for the client: the worker's, less what must not cross.
 pub(crate) fn for_client(worker: &HeaderMap, request_id: &HeaderValue) -> HeaderMap {
-    let mut headers = crossing(worker);
-    headers.insert(REQUEST_ID, request_id.clone());
-    headers
+    crossing(worker, |_| false, request_id)
 }
 
 /// Tells a trusted caller where its request went, how much of the prompt should be cached there, and the name under
@@ -64,7 +46,7 @@ pub(crate) fn explain(
     headers: &mut HeaderMap,
     (name, worker): (HeaderName, &WorkerRank),
     predicted: Option<Tokens>,
-    decision: Option<&str>,
+    decision: Option<impl fmt::Display>,
 ) {
     let mut set = |name: HeaderName, text: &str| match HeaderValue::from_str(text) {
         Ok(value) => drop(headers.insert(name, value)),
@@ -75,26 +57,37 @@ pub(crate) fn explain(
         set(PREDICTED, &predicted.get().to_string());
     }
     if let Some(decision) = decision {
-        set(DECISION, decision);
+        set(DECISION, &decision.to_string());
     }
 }
 
-fn crossing(from: &HeaderMap) -> HeaderMap {
-    let mut headers = from.clone();
-    for named in from.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok()) {
-        for name in named.split(',') {
-            headers.remove(name.trim());
+/// All but what belongs to one connection, what is the router's own, and what else `stays`; with the name of the request.
+fn crossing(from: &HeaderMap, stays: impl Fn(&HeaderName) -> bool, request_id: &HeaderValue) -> HeaderMap {
+    let named = named_by_connection(from);
+    let mut headers = HeaderMap::with_capacity(from.len() + ADDED);
+    for (name, value) in from {
+        let is_named = named.iter().any(|named| name.as_str().eq_ignore_ascii_case(named));
+        if !(is_named || is_of_one_connection(name) || is_own(name) || stays(name)) {
+            headers.append(name, value.clone());
         }
     }
-    for name in OF_ONE_CONNECTION {
-        headers.remove(name);
-    }
-    let is_own = |name: &&HeaderName| name.as_str().starts_with(OWN_PREFIX);
-    let own: Vec<_> = headers.keys().filter(is_own).cloned().collect();
-    for name in own {
-        headers.remove(name);
-    }
+    headers.insert(REQUEST_ID, request_id.clone());
     headers
+}
+
+/// What a sender says of its own headers: these belong to the connection as well.
+fn named_by_connection(headers: &HeaderMap) -> Vec<&str> {
+    let lists = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    lists.flat_map(|list| list.split(',').map(str::trim)).collect()
+}
+
+fn is_of_one_connection(name: &HeaderName) -> bool {
+    let names = [CONNECTION, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, CONTENT_LENGTH];
+    names.contains(name) || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+}
+
+fn is_own(name: &HeaderName) -> bool {
+    name.as_str().starts_with(OWN_PREFIX)
 }
 
 #[cfg(test)]
@@ -163,7 +156,7 @@ mod tests {
         assert_eq!(text(&headers, "x-kvroute-predicted-cached-tokens"), Some("48"));
         assert_eq!(text(&headers, "x-kvroute-decision"), Some("d-7"));
         let mut headers = HeaderMap::new();
-        explain(&mut headers, (WORKER, &worker), None, None);
+        explain(&mut headers, (WORKER, &worker), None, None::<&str>);
         assert_eq!(names(&headers), ["x-kvroute-worker"]);
     }
 }

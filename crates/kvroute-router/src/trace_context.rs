@@ -5,7 +5,7 @@
 
 mod state;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::num::{NonZeroU64, NonZeroU128};
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -106,6 +106,16 @@ impl TraceParent {
         })
     }
 
+    /// As a header has it; written by hand, because each request of a worker has one.
+    fn to_header(self) -> [u8; LENGTH] {
+        let mut header = [b'-'; LENGTH];
+        write_hex(0, &mut header[..2]);
+        write_hex(self.trace.0.get(), &mut header[3..35]);
+        write_hex(self.span.0.get().into(), &mut header[36..52]);
+        write_hex(self.is_sampled.into(), &mut header[53..]);
+        header
+    }
+
     /// What a request says; one header that contradicts another says nothing.
     fn of(headers: &HeaderMap) -> Option<Self> {
         let mut given = headers.get_all(PARENT).iter();
@@ -116,7 +126,15 @@ impl TraceParent {
 
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{}-{}-{:02x}", self.trace, self.span, u8::from(self.is_sampled))
+        self.to_header().iter().try_for_each(|byte| f.write_char(char::from(*byte)))
+    }
+}
+
+/// As many of the last digits as there is room for.
+fn write_hex(mut number: u128, digits: &mut [u8]) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(number & 0xf) as usize];
+        number >>= 4;
     }
 }
 
@@ -158,7 +176,7 @@ impl TraceContext {
         let given = self.parent.and_then(|_| state::joined(headers.get_all(STATE)));
         headers.remove(STATE);
         headers.extend(given.map(|state| (STATE, state)));
-        match HeaderValue::from_str(&parent.to_string()) {
+        match HeaderValue::from_bytes(&parent.to_header()) {
             Ok(value) => drop(headers.insert(PARENT, value)),
             Err(_impossible) => drop(headers.remove(PARENT)),
         }

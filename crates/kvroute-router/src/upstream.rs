@@ -12,6 +12,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub(crate) struct Upstream {
 }
 
 /// Where a line leads: from this thread to a host and port, by TLS or not.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 struct Target {
     /// The runtime that waits for the socket: one that another thread waits for would cost its answers a detour.
     runtime: runtime::Id,
@@ -204,6 +205,11 @@ impl Target {
         Ok(Self { runtime: Handle::current().id(), is_secure, authority })
     }
 
+    /// What tells it from others. An authority by itself is compared letter by letter, whatever their case.
+    fn parts(&self) -> (runtime::Id, bool, &str) {
+        (self.runtime, self.is_secure, self.authority.as_str())
+    }
+
     /// Puts the host where a request of HTTP/1 has it.
     fn address(&self, request: &mut Request<Full<Bytes>>) {
         if let Ok(host) = HeaderValue::from_str(self.authority.as_str()) {
@@ -211,6 +217,20 @@ impl Target {
         }
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = path.unwrap_or_else(|| PathAndQuery::from_static("/")).into();
+    }
+}
+
+impl PartialEq for Target {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for Target {}
+
+impl Hash for Target {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
     }
 }
 

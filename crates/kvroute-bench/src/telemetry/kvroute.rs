@@ -82,7 +82,7 @@ impl Telemetry for Kvroute {
         rank.set_load(&story.load);
         rank.set_load(&story.load);
         for _ in 0..answer.pieces() {
-            recorder.chunk(0, clock.elapsed());
+            recorder.chunks(0, 1, clock.elapsed());
             rank.set_load(&story.load);
         }
         recorder.completion_tokens(story.output);

@@ -35,14 +35,14 @@ impl Choices {
         self.is_untouched
     }
 
-    pub(crate) fn chunk(&mut self, index: u32, at: Duration) {
+    pub(crate) fn chunks(&mut self, index: u32, count: u64, at: Duration) {
         self.is_untouched = false;
         let Some(choice) = self.choice(index) else { return };
         if choice.chunks == 0 {
             choice.first = at;
         }
         choice.last = at;
-        choice.chunks += 1;
+        choice.chunks += count;
     }
 
     pub(crate) fn token_ids(&mut self, index: u32, count: u64) {

@@ -58,8 +58,8 @@ fn the_first_token_is_sampled_once_whatever_choice_brings_it() {
     let mut request = bench.streamed(2);
     let totals = Arc::clone(&request.totals);
     request.served_by(&bench.rank, Some(Tokens::new(77)));
-    request.chunk(1, millis(250));
-    request.chunk(0, millis(400));
+    request.chunks(1, 1, millis(250));
+    request.chunks(0, 1, millis(400));
     request.finish(RequestOutcome::Completed);
     assert_eq!(samples(&totals.first_token_seconds), (1, 0.25));
     let labels = r#"{dp_rank="0",worker_id="w",worker_type="decode"}"#;
@@ -72,8 +72,8 @@ fn a_whole_response_has_a_length_but_no_first_token_and_no_pace() {
     let bench = Bench::new();
     let mut request = bench.whole();
     let totals = Arc::clone(&request.totals);
-    request.chunk(0, millis(250));
-    request.chunk(0, millis(350));
+    request.chunks(0, 1, millis(250));
+    request.chunks(0, 1, millis(350));
     request.completion_tokens(Tokens::new(40));
     request.finish(RequestOutcome::Completed);
     assert_eq!(samples(&totals.first_token_seconds), (0, 0.0));
@@ -88,7 +88,7 @@ fn the_pace_of_a_single_choice_follows_the_engines_count() {
     let totals = Arc::clone(&request.totals);
     request.served_by(&bench.rank, None);
     for at in [100, 150, 300] {
-        request.chunk(0, millis(at));
+        request.chunks(0, 1, millis(at));
     }
     request.completion_tokens(Tokens::new(11));
     request.finish(RequestOutcome::Completed);
@@ -104,7 +104,7 @@ fn the_pace_of_several_choices_never_divides_by_their_sum() {
     let mut request = bench.streamed(2);
     let totals = Arc::clone(&request.totals);
     for (choice, at) in [(0, 100), (1, 100), (0, 200), (1, 400)] {
-        request.chunk(choice, millis(at));
+        request.chunks(choice, 1, millis(at));
     }
     request.completion_tokens(Tokens::new(1000));
     request.finish(RequestOutcome::Completed);
@@ -118,7 +118,7 @@ fn token_ids_are_trusted_before_the_engines_count() {
     let mut request = bench.streamed(1);
     let totals = Arc::clone(&request.totals);
     for at in [0, 100] {
-        request.chunk(0, millis(at));
+        request.chunks(0, 1, millis(at));
         request.token_ids(0, 3);
     }
     request.completion_tokens(Tokens::new(100));
@@ -131,7 +131,7 @@ fn a_single_token_has_no_pace() {
     let bench = Bench::new();
     let mut request = bench.streamed(1);
     let totals = Arc::clone(&request.totals);
-    request.chunk(0, millis(100));
+    request.chunks(0, 1, millis(100));
     request.finish(RequestOutcome::Completed);
     assert_eq!(samples(&totals.inter_token_seconds), (0, 0.0));
     assert_eq!(samples(&totals.output_tokens), (1, 1.0));
@@ -152,7 +152,7 @@ fn a_dropped_request_is_cancelled_once_and_keeps_what_it_had() {
     let mut request = bench.streamed(1);
     let totals = Arc::clone(&request.totals);
     for at in [100, 150] {
-        request.chunk(0, millis(at));
+        request.chunks(0, 1, millis(at));
     }
     drop(request);
     assert_eq!(samples(&totals.inter_token_seconds), (1, 0.05));
@@ -168,11 +168,11 @@ fn a_dropped_request_is_cancelled_once_and_keeps_what_it_had() {
 fn choices_that_nobody_asked_for_take_no_memory() {
     let bench = Bench::new();
     let mut request = bench.streamed(u32::MAX);
-    request.chunk(u32::MAX - 1, millis(100));
-    request.chunk(7, millis(100));
+    request.chunks(u32::MAX - 1, 1, millis(100));
+    request.chunks(7, 1, millis(100));
     request.token_ids(2000, 5);
     assert_eq!(request.choices.len(), 8);
     let mut single = bench.streamed(1);
-    single.chunk(1, millis(100));
+    single.chunks(1, 1, millis(100));
     assert_eq!(single.choices.len(), 0);
 }

@@ -261,7 +261,7 @@ impl Fleet {
         let mut streamed = self.pool.request(shape);
         streamed.served_by(&self.rank, Some(Tokens::new(1000)));
         for tick in 0..5 {
-            streamed.chunk(0, Duration::from_millis(100 + 20 * tick));
+            streamed.chunks(0, 1, Duration::from_millis(100 + 20 * tick));
         }
         streamed.completion_tokens(Tokens::new(9));
         streamed.finish(RequestOutcome::Completed);

@@ -37,8 +37,8 @@ pub(super) fn scan(bytes: &[u8]) -> Result<Scanned, Problem> {
 }
 
 /// Bytes of the string that begins here, up to its closing quote; `None` for what is no string.
-pub(crate) fn string_length(text: &str) -> Option<usize> {
-    scan(text.as_bytes()).ok().map(|scanned| scanned.length)
+pub(crate) fn string_length(text: &[u8]) -> Option<usize> {
+    scan(text).ok().map(|scanned| scanned.length)
 }
 
 /// Most strings are shorter; there is nothing to gain by a search that is faster in the long run.

@@ -36,12 +36,14 @@ impl Likeness {
     }
 
     /// The choice that this part brings text for, if it says the same as the last one.
-    pub(super) fn choice_of(&self, part: &str) -> Option<u32> {
+    pub(super) fn choice_of(&self, part: &[u8]) -> Option<u32> {
         if self.before.is_empty() {
             return None;
         }
-        let text = part.strip_prefix(self.before.as_str())?;
-        let length = string_length(text).filter(|length| *length > 0)?;
-        (text.as_bytes()[length..] == *self.after.as_bytes()).then_some(self.choice)
+        let rest = part.strip_prefix(self.before.as_bytes())?;
+        let length = string_length(rest).filter(|length| *length > 0)?;
+        let (text, after) = rest.split_at(length);
+        let is_alike = after == self.after.as_bytes() && std::str::from_utf8(text).is_ok();
+        is_alike.then_some(self.choice)
     }
 }

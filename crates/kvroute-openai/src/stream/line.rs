@@ -32,6 +32,9 @@ pub(super) fn judge(
 ) -> Verdict {
     let Some(value) = line.strip_prefix(FIELD) else { return Verdict::Forward };
     let data = value.trim_ascii();
+    if reader.is_alike(data, observations) {
+        return Verdict::Forward;
+    }
     if data == b"[DONE]" {
         observations.push(Observation::Done);
         return Verdict::Forward;

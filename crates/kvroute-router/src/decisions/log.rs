@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
+use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +35,13 @@ pub(crate) struct DecisionLog {
     rate: AtomicU64,
     hasher: RandomState,
     ring: Mutex<Ring>,
+}
+
+/// Names a decision that was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DecisionId {
+    origin: u32,
+    number: u64,
 }
 
 /// Records by the order of their coming; numbers have no gaps.
@@ -91,7 +99,7 @@ impl DecisionLog {
     }
 
     /// Keeps a decision, and gives it its id.
-    pub(crate) fn put(&self, mut record: DecisionRecord, request_id: &str) -> String {
+    pub(crate) fn put(&self, mut record: DecisionRecord, request_id: &str) -> DecisionId {
         record.request_id = Some(request_id.to_owned());
         let entry =
             Entry { request: self.hasher.hash_one(request_id), record: Arc::new(record), report: None };
@@ -100,7 +108,7 @@ impl DecisionLog {
         drop(forgotten); // Not under the lock.
         let id = self.id_of(number);
         tracing::debug!(
-            id, request_id, model = %told.model, policy = told.policy, reason = told.reason,
+            %id, request_id, model = %told.model, policy = told.policy, reason = told.reason,
             worker = %told.worker_id, dp_rank = %told.dp_rank, input_tokens = told.input_tokens,
             best_eligible_cached_tokens = told.best_eligible_cached_tokens,
             selected_cached_tokens = told.selected_cached_tokens, "decided"
@@ -109,9 +117,8 @@ impl DecisionLog {
     }
 
     /// Adds to a decision what came of it, if it is still remembered.
-    pub(crate) fn close(&self, id: &str, report: ReportRecord) {
-        let Some(number) = self.number_of(id) else { return };
-        if let Some(entry) = self.ring.lock().entry_mut(number) {
+    pub(crate) fn close(&self, id: DecisionId, report: ReportRecord) {
+        if let Some(entry) = self.ring.lock().entry_mut(id.number) {
             entry.report = Some(report);
         }
     }
@@ -141,18 +148,18 @@ impl DecisionLog {
 
     fn shown(&self, number: u64, entry: &Entry) -> DecisionRecord {
         let mut record = DecisionRecord::clone(&entry.record);
-        record.id = Some(self.id_of(number));
+        record.id = Some(self.id_of(number).to_string());
         record.report = entry.report;
         record
     }
 
-    fn id_of(&self, number: u64) -> String {
-        format!("d-{:08x}-{number}", self.origin)
+    const fn id_of(&self, number: u64) -> DecisionId {
+        DecisionId { origin: self.origin, number }
     }
 
     fn number_of(&self, id: &str) -> Option<u64> {
-        let number = id.strip_prefix("d-")?.strip_prefix(&format!("{:08x}-", self.origin))?.parse().ok()?;
-        (self.id_of(number) == id).then_some(number)
+        let number = id.rsplit_once('-')?.1.parse().ok()?;
+        (self.id_of(number).to_string() == id).then_some(number)
     }
 
     /// Takes one from what may be recorded in this second.
@@ -178,6 +185,14 @@ const fn scattered(count: u64) -> u64 {
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
+}
+
+// === impl DecisionId ===
+
+impl fmt::Display for DecisionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "d-{:08x}-{}", self.origin, self.number)
+    }
 }
 
 // === impl Ring ===

@@ -159,12 +159,12 @@ fn tells_failures_in_streams(attempt: &Attempt) -> bool {
 }
 
 fn is_event_stream(answer: &Response<AnswerBody>) -> bool {
-    media_type(answer.headers()).is_some_and(|text| text.starts_with("text/event-stream"))
+    is_of_type(answer.headers(), "text/event-stream")
 }
 
 /// A worker may say that less comes than it has: then the transport has nothing to object to half an answer.
 fn check_complete(head: &Parts, body: &[u8]) -> Result<(), Failure> {
-    let is_json = media_type(&head.headers).is_some_and(|text| text.starts_with("application/json"));
+    let is_json = is_of_type(&head.headers, "application/json");
     let is_plain = !head.headers.contains_key(CONTENT_ENCODING);
     if body.is_empty() || !(head.status.is_success() && is_json && is_plain) {
         return Ok(());
@@ -175,8 +175,9 @@ fn check_complete(head: &Parts, body: &[u8]) -> Result<(), Failure> {
     }
 }
 
-fn media_type(headers: &HeaderMap) -> Option<String> {
-    Some(headers.get(CONTENT_TYPE)?.to_str().ok()?.trim_start().to_ascii_lowercase())
+fn is_of_type(headers: &HeaderMap, media_type: &str) -> bool {
+    let given = headers.get(CONTENT_TYPE).map_or(&[][..], |value| value.as_bytes().trim_ascii_start());
+    given.get(..media_type.len()).is_some_and(|start| start.eq_ignore_ascii_case(media_type.as_bytes()))
 }
 
 /// The length of a body as its head has it.

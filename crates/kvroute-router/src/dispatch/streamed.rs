@@ -4,10 +4,10 @@
 //! long as the client has nothing, such a failure is like any other: another worker may be asked.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
-use http_body::{Body, Frame};
+use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout_at};
 
@@ -20,6 +20,12 @@ use crate::upstream::AnswerBody;
 /// So much of a stream is kept to look at its first event; a longer event is none of an error.
 const LONGEST_LOOK: usize = 64 << 10;
 
+/// No more is joined, so that a worker that is faster than its client fills no memory.
+const LARGEST_PIECE: usize = 64 << 10;
+
+/// Holds what most engines write at once.
+const ROOM: usize = 4 << 10;
+
 /// What a worker streams.
 #[derive(Debug)]
 pub(crate) struct Streamed {
@@ -27,6 +33,8 @@ pub(crate) struct Streamed {
     begun: Option<Bytes>,
     /// `None` once it has ended.
     rest: Option<AnswerBody>,
+    /// How it ended, behind a piece that is handed on before.
+    failed: Option<hyper::Error>,
     began_with_fault: bool,
 }
 
@@ -35,7 +43,7 @@ pub(crate) struct Streamed {
 impl Streamed {
     /// A body of which nothing was read.
     pub(super) const fn unread(body: AnswerBody) -> Self {
-        Self { begun: None, rest: Some(body), began_with_fault: false }
+        Self { begun: None, rest: Some(body), failed: None, began_with_fault: false }
     }
 
     /// The same once its first event has come.
@@ -54,7 +62,7 @@ impl Streamed {
             }
         }
         let began_with_fault = first_data(&seen).is_some_and(is_own_fault);
-        Ok(Self { begun: Some(seen.freeze()), rest, began_with_fault })
+        Ok(Self { begun: Some(seen.freeze()), rest, failed: None, began_with_fault })
     }
 
     /// Whether its first event was looked at and is an error of the worker's own.
@@ -62,17 +70,59 @@ impl Streamed {
         self.began_with_fault
     }
 
-    /// The next piece.
-    pub(crate) fn poll_frame(
+    /// The next piece: all that is there. An engine that writes several events at once writes each as a chunk of its own,
+    /// and to hand them on one by one takes longer than all the rest.
+    pub(crate) fn poll_piece(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if let Some(begun) = self.begun.take().filter(|begun| !begun.is_empty()) {
-            return Poll::Ready(Some(Ok(Frame::data(begun))));
+    ) -> Poll<Option<Result<Bytes, hyper::Error>>> {
+        let Some(first) = self.begun.take().filter(|begun| !begun.is_empty()) else {
+            return match ready!(self.poll_rest(context)) {
+                Some(Ok(first)) => Poll::Ready(Some(Ok(self.joined(first, context)))),
+                end => Poll::Ready(end),
+            };
+        };
+        Poll::Ready(Some(Ok(first)))
+    }
+
+    /// This piece and those behind it that are there.
+    fn joined(&mut self, first: Bytes, context: &mut Context<'_>) -> Bytes {
+        let mut several = BytesMut::new();
+        while first.len() + several.len() < LARGEST_PIECE {
+            match self.poll_rest(context) {
+                Poll::Ready(Some(Ok(next))) => {
+                    if several.is_empty() {
+                        several.reserve(ROOM.max(first.len() + next.len()));
+                        several.extend_from_slice(&first);
+                    }
+                    several.extend_from_slice(&next);
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.failed = Some(error);
+                    break;
+                }
+                Poll::Ready(None) | Poll::Pending => break,
+            }
         }
-        match &mut self.rest {
-            Some(rest) => Pin::new(rest).poll_frame(context),
-            None => Poll::Ready(None),
+        if several.is_empty() { first } else { several.freeze() }
+    }
+
+    /// The next data as its worker wrote it.
+    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, hyper::Error>>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Some(Err(error)));
         }
+        while let Some(rest) = &mut self.rest {
+            match ready!(Pin::new(rest).poll_frame(context)) {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Poll::Ready(Some(Ok(data)));
+                    }
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => self.rest = None,
+            }
+        }
+        Poll::Ready(None)
     }
 }

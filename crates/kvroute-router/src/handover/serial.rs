@@ -139,9 +139,7 @@ pub(super) fn read(attempt: &mut Attempt, answer: Answer) -> Prefilled {
         return Prefilled::Useless(format!("it answered a prefill with status {}", head.status));
     }
     let scan = BodyScan::read_correcting(body.clone(), TokenIds::Ignore, UsageCorrection::default());
-    for observation in &scan.observations {
-        attempt.observe(observation, &[]);
-    }
+    attempt.observe(&scan.observations, &[]);
     if scan.observations.contains(&Observation::Error) {
         return Prefilled::Useless("it answered a prefill with an error".to_owned());
     }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use http_body::Frame;
 use kvroute_funnel::Close;
 use kvroute_metrics::{AddedLatency, LatencyPart, MigrationReason};
 use kvroute_openai::{Endpoint, Observation, StreamScanner};
@@ -133,8 +132,8 @@ impl Flow {
                 Source::Over => return Poll::Ready(self.parting.take()),
                 Source::Elsewhere(elsewhere) => elsewhere.poll(context).map(|next| self.adopt(next)),
                 Source::Worker(upstream) => {
-                    let frame = upstream.poll_frame(context);
-                    self.poll_arrived(frame, context)
+                    let piece = upstream.poll_piece(context);
+                    self.poll_arrived(piece, context)
                 }
             };
             match polled {
@@ -150,11 +149,11 @@ impl Flow {
 
     fn poll_arrived(
         &mut self,
-        frame: Poll<Option<Result<Frame<Bytes>, hyper::Error>>>,
+        piece: Poll<Option<Result<Bytes, hyper::Error>>>,
         context: &mut Context<'_>,
     ) -> Poll<Bytes> {
-        Poll::Ready(match frame {
-            Poll::Ready(Some(Ok(frame))) => self.passed(frame),
+        Poll::Ready(match piece {
+            Poll::Ready(Some(Ok(piece))) => self.passed(&piece),
             Poll::Ready(Some(Err(error))) => self.broke(MigrationReason::Broken, error_text(&error)),
             Poll::Ready(None) => self.ended(),
             Poll::Pending => {
@@ -210,12 +209,11 @@ impl Flow {
         }
     }
 
-    fn passed(&mut self, frame: Frame<Bytes>) -> Bytes {
-        let Ok(piece) = frame.into_data() else { return Bytes::new() };
+    fn passed(&mut self, piece: &Bytes) -> Bytes {
         let arrived = self.idle.piece_came();
-        let forward = self.scanner.push(&piece, &mut self.observations);
+        let forward = self.scanner.push(piece, &mut self.observations);
         self.note_response();
-        self.take_observations(&piece);
+        self.take_observations(piece);
         self.latency.added(LatencyPart::PerChunk, arrived.elapsed());
         if !self.scanner.has_died() {
             return forward;
@@ -361,7 +359,7 @@ impl Flow {
     /// Takes what was seen in these bytes.
     fn take_observations(&mut self, seen_in: &[u8]) {
         let mut is_done = false;
-        for observation in self.observations.drain(..) {
+        for observation in &self.observations {
             match observation {
                 Observation::Error => {
                     self.end = StreamEnd::EngineError;
@@ -372,11 +370,12 @@ impl Flow {
                 }
                 _ => {}
             }
-            is_done |= observation == Observation::Done;
-            if let Some(attempt) = &mut self.attempt {
-                attempt.observe(&observation, self.scanner.token_ids());
-            }
+            is_done |= *observation == Observation::Done;
         }
+        if let Some(attempt) = &mut self.attempt {
+            attempt.observe(&self.observations, self.scanner.token_ids());
+        }
+        self.observations.clear();
         if is_done {
             self.close();
         }

@@ -42,18 +42,20 @@ struct Free {
 // === impl Lines ===
 
 impl Lines {
-    /// The way to a target that is open; the next one, if that turns out to be closed.
+    /// A way to a target that its worker has not closed.
     pub(super) fn way(&self, target: &Target) -> Option<Way> {
-        self.shared(target).map(Way::Shared).or_else(|| self.take(target).map(Way::Own))
-    }
-
-    /// A line that its worker has not closed.
-    fn take(&self, target: &Target) -> Option<Box<Line>> {
-        let oldest = Instant::now().checked_sub(IDLE);
+        let now = Instant::now();
         loop {
-            let Free { mut line, since } = self.0.lock().by_target.get_mut(target)?.free.pop()?;
-            if oldest.is_none_or(|oldest| since > oldest) && line.is_free() {
-                return Some(line);
+            let Free { mut line, since } = {
+                let mut open = self.0.lock();
+                let to_target = open.by_target.get_mut(target)?;
+                if let Some(shared) = to_target.shared(now) {
+                    return Some(Way::Shared(shared));
+                }
+                to_target.free.pop()?
+            };
+            if now.duration_since(since) < IDLE && line.is_free() {
+                return Some(Way::Own(line));
             }
         }
     }
@@ -69,14 +71,6 @@ impl Lines {
                 .push(Free { line, since: Instant::now() });
             self.have_swept(&mut open);
         }
-    }
-
-    /// The line that requests to this target share.
-    fn shared(&self, target: &Target) -> Option<SharedLine> {
-        let mut open = self.0.lock();
-        let (line, last_used) = open.by_target.get_mut(target)?.shared.as_mut()?;
-        *last_used = Instant::now();
-        (!line.is_closed()).then(|| line.clone())
     }
 
     /// Requests to this target share a line from here on.
@@ -120,6 +114,17 @@ async fn sweep(lines: Weak<Lines>) {
         if !is_swept {
             return;
         }
+    }
+}
+
+// === impl OpenTo ===
+
+impl OpenTo {
+    /// The line that requests share.
+    fn shared(&mut self, now: Instant) -> Option<SharedLine> {
+        let (line, last_used) = self.shared.as_mut()?;
+        *last_used = now;
+        (!line.is_closed()).then(|| line.clone())
     }
 }
 

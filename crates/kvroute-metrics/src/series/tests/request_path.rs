@@ -68,8 +68,8 @@ fn requests(metrics: &Metrics, pool: &PoolMetrics, rank: &RankMetrics) {
     rank.set_load(&WorkerLoad::default());
     rank.set_recent(Tokens::new(5));
     recorder.served_by(rank, Some(Tokens::new(1000)));
-    recorder.chunk(0, Duration::from_millis(5));
-    recorder.chunk(0, Duration::from_millis(9));
+    recorder.chunks(0, 1, Duration::from_millis(5));
+    recorder.chunks(0, 1, Duration::from_millis(9));
 
     let tokens = Tokens::new;
     let cached = CachedStages { anywhere: tokens(960), best: tokens(960), selected: tokens(960) };

@@ -22,6 +22,11 @@ fn report() -> ReportRecord {
     }
 }
 
+/// Keeps a decision, and gives its id as it is written.
+fn put(log: &DecisionLog, record: DecisionRecord, request_id: &str) -> String {
+    log.put(record, request_id).to_string()
+}
+
 fn ids(records: &[DecisionRecord]) -> Vec<&str> {
     records.iter().filter_map(|record| record.id.as_deref()).collect()
 }
@@ -29,8 +34,8 @@ fn ids(records: &[DecisionRecord]) -> Vec<&str> {
 #[test]
 fn a_decision_is_found_by_its_own_id_and_by_the_requests() {
     let log = log(1.0);
-    let first = log.put(record(), "req-1");
-    let second = log.put(record(), "req-2");
+    let first = put(&log, record(), "req-1");
+    let second = put(&log, record(), "req-2");
     assert_ne!(first, second);
     let found = log.find(&first).unwrap();
     assert_eq!((found.id.as_deref(), found.request_id.as_deref()), (Some(first.as_str()), Some("req-1")));
@@ -41,16 +46,16 @@ fn a_decision_is_found_by_its_own_id_and_by_the_requests() {
 #[test]
 fn of_several_decisions_for_a_request_the_newest_is_found() {
     let log = log(1.0);
-    log.put(record(), "again");
-    let newest = log.put(record(), "again");
-    log.put(record(), "other");
+    put(&log, record(), "again");
+    let newest = put(&log, record(), "again");
+    put(&log, record(), "other");
     assert_eq!(log.find("again").unwrap().id, Some(newest));
 }
 
 #[test]
 fn only_an_id_as_it_was_given_is_one() {
     let log = log(1.0);
-    let id = log.put(record(), "req");
+    let id = put(&log, record(), "req");
     let (head, _) = id.rsplit_once('-').unwrap();
     for other in [format!("{head}-00"), format!("{head}-+0"), format!("{head}-1"), "d-0-0".to_owned()] {
         assert!(log.find(&other).is_none(), "{other}");
@@ -62,7 +67,7 @@ fn only_an_id_as_it_was_given_is_one() {
 #[test]
 fn a_request_that_is_called_like_a_decision_is_still_found() {
     let log = log(1.0);
-    let kept = log.put(record(), "d-00000000-7");
+    let kept = put(&log, record(), "d-00000000-7");
     assert_eq!(log.find("d-00000000-7").unwrap().id, Some(kept));
 }
 
@@ -70,11 +75,11 @@ fn a_request_that_is_called_like_a_decision_is_still_found() {
 fn the_report_comes_later_and_only_to_its_own_decision() {
     let log = log(1.0);
     let (first, second) = (log.put(record(), "a"), log.put(record(), "b"));
-    assert_eq!(log.find(&second).unwrap().report, None);
-    log.close(&second, report());
-    assert_eq!(log.find(&second).unwrap().report, Some(report()));
-    assert_eq!(log.find(&first).unwrap().report, None);
-    log.close("d-nobody-3", report());
+    let report_of = |id: DecisionId| log.find(&id.to_string()).unwrap().report;
+    assert_eq!(report_of(second), None);
+    log.close(second, report());
+    assert_eq!((report_of(first), report_of(second)), (None, Some(report())));
+    log.close(DecisionId { number: 3, ..second }, report());
 }
 
 #[test]
@@ -84,15 +89,15 @@ fn the_newest_are_kept_and_listed_newest_first() {
         (0..CAPACITY + 3).map(|number| log.put(record.clone(), &format!("req-{number}"))).collect();
     let kept = log.latest(usize::MAX);
     assert_eq!(kept.len(), CAPACITY);
-    let newest_first: Vec<_> = given.iter().rev().take(CAPACITY).map(String::as_str).collect();
+    let newest_first: Vec<_> = given.iter().rev().take(CAPACITY).map(DecisionId::to_string).collect();
     assert_eq!(ids(&kept), newest_first);
     assert_eq!(ids(&log.latest(2)), newest_first[..2]);
     assert!(log.latest(0).is_empty());
 
-    assert!(log.find(&given[2]).is_none() && log.find("req-2").is_none(), "forgotten");
-    log.close(&given[2], report());
-    log.close(&given[3], report());
-    assert!(log.find(&given[3]).unwrap().report.is_some(), "the oldest that is kept");
+    assert!(log.find(&given[2].to_string()).is_none() && log.find("req-2").is_none(), "forgotten");
+    log.close(given[2], report());
+    log.close(given[3], report());
+    assert!(log.find(&given[3].to_string()).unwrap().report.is_some(), "the oldest that is kept");
     assert!(log.latest(CAPACITY - 1).iter().all(|record| record.report.is_none()));
 }
 
@@ -123,11 +128,11 @@ fn the_logs_of_several_pools_are_read_as_one() {
     let (one, other) = (log(1.0), log(1.0));
     let mut old = record();
     old.at = 5;
-    let first = one.put(old.clone(), "same");
+    let first = put(&one, old.clone(), "same");
     old.at = 7;
-    let second = other.put(old.clone(), "same");
+    let second = put(&other, old.clone(), "same");
     old.at = 6;
-    let third = one.put(old, "third");
+    let third = put(&one, old, "third");
     let logs = || [&one, &other].into_iter();
     assert_eq!(ids(&latest(logs(), 10)), [second.as_str(), third.as_str(), first.as_str()]);
     assert_eq!(ids(&latest(logs(), 1)), [second.as_str()]);
