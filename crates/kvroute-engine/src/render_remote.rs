@@ -112,7 +112,7 @@ fn says_there(answer: &Result<Answer, CallError>) -> Option<bool> {
 fn question(model: &str, request: &ClientRequest) -> Vec<u8> {
     let members = [("mm_payload", Some("\"none\"")), ("stream", None), ("stream_options", None)];
     let edits = UpstreamEdits { model: Some(model), members: &members, ..UpstreamEdits::default() };
-    request.upstream_body(edits).to_vec()
+    request.upstream_body(edits).to_bytes().to_vec()
 }
 
 // === impl Rendered ===

@@ -28,7 +28,7 @@ pub use member::{member_of, member_of_first_choice};
 pub use observation::{FinishReason, Observation, TokenCounts};
 pub use obstacle::Obstacle;
 pub use prompt::{ChatPrompt, Prompt, RawJson};
-pub use request::{AnswerSoFar, ClientRequest, UpstreamEdits};
+pub use request::{AnswerSoFar, ClientRequest, UpstreamBody, UpstreamEdits};
 pub use response::{Delivered, UsageCorrection};
 pub use stream::{StreamScanner, UsageChunk};
 pub use token_ids::{TokenIds, TokenSpan, Unasked};

@@ -11,6 +11,7 @@ mod fields;
 mod foreign;
 mod injection;
 mod members;
+mod pieces;
 mod unread;
 
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use self::continuation::AnswerSoFar;
 use self::continuation::Obstacles;
 use self::foreign::ForeignFields;
 use self::injection::{Edit, Injection};
+pub use self::pieces::UpstreamBody;
 use self::unread::UnreadFields;
 use crate::{Endpoint, JsonKind, JsonReader, Obstacle, Prompt, RequestError};
 
@@ -131,7 +133,7 @@ impl ClientRequest {
     /// Names the field, what is wrong with it and the remedy; always status 400. Whether the model exists is
     /// not judged here.
     pub fn parse(endpoint: Endpoint, body: Bytes) -> Result<Self, RequestError> {
-        let text = std::str::from_utf8(&body).map_err(|error| not_utf8(&error))?;
+        let text = simdutf8::compat::from_utf8(&body).map_err(|error| not_utf8(error.valid_up_to()))?;
         let mut reader = JsonReader::new(text);
         let kind = reader.kind()?;
         if kind != JsonKind::Object {
@@ -164,7 +166,7 @@ impl ClientRequest {
     }
 
     /// The body that goes to the engine: the client's own bytes, edited in place.
-    pub fn upstream_body(&self, edits: UpstreamEdits<'_>) -> Bytes {
+    pub fn upstream_body(&self, edits: UpstreamEdits<'_>) -> UpstreamBody {
         let is_injected = edits.inject_usage && self.lacks_usage();
         let [usage, continuous] = if is_injected { self.injection.edits() } else { [None, None] };
         let continuous = continuous.filter(|_| !edits.keep_continuous);
@@ -173,12 +175,11 @@ impl ClientRequest {
         let model = edits.model.zip(self.model_at.clone());
         let model = model.map(|(name, at)| (at, Cow::Owned(serde_json::Value::from(name).to_string())));
         let body = injection::splice(&self.body, [usage, continuous, token_ids, model]);
-        if edits.members.is_empty() { body } else { members::set(&body, edits.members) }
+        if edits.members.is_empty() { body } else { members::set(&body.to_bytes(), edits.members).into() }
     }
 }
 
-fn not_utf8(error: &std::str::Utf8Error) -> RequestError {
-    let place = error.valid_up_to();
+fn not_utf8(place: usize) -> RequestError {
     RequestError::invalid_json(format!("body is not valid UTF-8 at byte {place}; send JSON in UTF-8"))
 }
 

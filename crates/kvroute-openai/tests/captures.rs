@@ -161,7 +161,9 @@ fn what_an_engine_answers_is_never_refused() {
         let asked = body["stream_options"]["include_usage"].as_bool().unwrap_or(false);
         assert_eq!(request.include_usage, asked, "{}", exchange.name);
         let upstream: Value = serde_json::from_slice(
-            &request.upstream_body(UpstreamEdits { inject_usage: true, ..UpstreamEdits::default() }),
+            &request
+                .upstream_body(UpstreamEdits { inject_usage: true, ..UpstreamEdits::default() })
+                .to_bytes(),
         )
         .unwrap();
         let asks = request.stream && exchange.endpoint.has_stream_options();

@@ -22,7 +22,9 @@ use kvroute_core::{Phase, WorkerId};
 use kvroute_engine::RankSteering;
 use kvroute_funnel::Close;
 use kvroute_metrics::{RequestRecorder, RetryReason};
-use kvroute_openai::{BodyScan, Observation, StreamScanner, TokenIds, UpstreamEdits, UsageCorrection};
+use kvroute_openai::{
+    BodyScan, Observation, StreamScanner, TokenIds, UpstreamBody, UpstreamEdits, UsageCorrection,
+};
 
 pub(crate) use self::exchange::{Answer, Limits};
 pub(crate) use self::failure::Failure;
@@ -140,7 +142,7 @@ fn upstream_request(
     route: &Route,
     leg: &Leg,
     injected: Injected,
-) -> Result<Request<Full<Bytes>>, Failure> {
+) -> Result<Request<Full<UpstreamBody>>, Failure> {
     let rank = attempt.rank();
     let steering = if rank.ranks_of_worker > 1 { rank.engine.rank_steering() } else { RankSteering::None };
     let mut members: Vec<_> = leg.members.iter().map(|(name, json)| (*name, json.as_deref())).collect();

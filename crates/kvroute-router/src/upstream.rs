@@ -16,7 +16,6 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri, header};
 use http_body_util::Full;
@@ -25,6 +24,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::Connection as _;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kvroute_engine::{Connector, HttpClient, UpstreamTls};
+use kvroute_openai::UpstreamBody;
 use tokio::runtime::{self, Handle};
 use tower_service::Service;
 
@@ -79,7 +79,7 @@ enum Way {
 #[derive(Debug)]
 struct NoAnswer {
     error: Unanswered,
-    unsent: Option<Request<Full<Bytes>>>,
+    unsent: Option<Request<Full<UpstreamBody>>>,
 }
 
 /// A client that keeps its connections to itself, for calls beside the inference path.
@@ -103,7 +103,7 @@ impl Upstream {
     /// answer has ended closes its connection.
     pub(crate) async fn send(
         &self,
-        mut request: Request<Full<Bytes>>,
+        mut request: Request<Full<UpstreamBody>>,
     ) -> Result<Response<AnswerBody>, Unanswered> {
         let address = request.uri().clone();
         let target = Target::of(&address)?;
@@ -135,7 +135,7 @@ impl Upstream {
         way: Way,
         target: &Target,
         address: &Uri,
-        mut request: Request<Full<Bytes>>,
+        mut request: Request<Full<UpstreamBody>>,
     ) -> Result<Response<AnswerBody>, NoAnswer> {
         match way {
             Way::Own(mut line) => {
@@ -161,7 +161,7 @@ impl Upstream {
     /// say that it has not looked at a request.
     fn broke(
         &self,
-        mut failure: TrySendError<Request<Full<Bytes>>>,
+        mut failure: TrySendError<Request<Full<UpstreamBody>>>,
         has_answered: bool,
         target: &Target,
     ) -> NoAnswer {
@@ -211,7 +211,7 @@ impl Target {
     }
 
     /// Puts the host where a request of HTTP/1 has it.
-    fn address(&self, request: &mut Request<Full<Bytes>>) {
+    fn address(&self, request: &mut Request<Full<UpstreamBody>>) {
         if let Ok(host) = HeaderValue::from_str(self.authority.as_str()) {
             request.headers_mut().insert(header::HOST, host);
         }

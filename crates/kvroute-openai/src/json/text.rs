@@ -80,12 +80,11 @@ fn plain_run_of_words(bytes: &[u8]) -> usize {
 
 /// Bytes before the first control character. Blocks are looked at whole, which the compiler turns into a few instructions.
 fn run_without_controls(bytes: &[u8]) -> usize {
-    let is_control = |byte: &u8| *byte < 0x20;
     let (blocks, _rest) = bytes.as_chunks::<64>();
-    let has_none = |block: &&[u8; 64]| !block.iter().fold(false, |any, byte| any | is_control(byte));
+    let has_none = |block: &&[u8; 64]| block.iter().fold(u8::MAX, |least, byte| least.min(*byte)) >= 0x20;
     let start = 64 * blocks.iter().take_while(has_none).count();
     let rest = &bytes[start..];
-    start + rest.iter().position(is_control).unwrap_or(rest.len())
+    start + rest.iter().position(|byte| *byte < 0x20).unwrap_or(rest.len())
 }
 
 fn escape_length(bytes: &[u8]) -> Option<usize> {

@@ -9,6 +9,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::fields::{boolean, wrong_type};
+use super::pieces::UpstreamBody;
 use crate::{JsonKind, JsonReader, RequestError};
 
 /// An edit of the body: these bytes become that text.
@@ -54,22 +55,20 @@ pub(super) fn ask_for_token_ids(said_at: Option<Range<usize>>, end: usize) -> Ed
 }
 
 /// Applies edits that do not overlap, those of one place in the given order; without any, the very same bytes.
-pub(super) fn splice<const N: usize>(body: &Bytes, edits: [Option<Edit>; N]) -> Bytes {
+pub(super) fn splice<const N: usize>(body: &Bytes, edits: [Option<Edit>; N]) -> UpstreamBody {
     let mut edits: Vec<_> = edits.into_iter().flatten().collect();
-    if edits.is_empty() {
-        return body.clone();
-    }
     edits.sort_by_key(|(replaced, _)| replaced.start);
-    let added: usize = edits.iter().map(|(_, text)| text.len()).sum();
-    let mut edited = Vec::with_capacity(body.len() + added);
-    let mut done = 0;
+    let (mut edited, mut done) = (UpstreamBody::default(), 0);
     for (replaced, text) in edits {
-        edited.extend_from_slice(&body[done..replaced.start]);
-        edited.extend_from_slice(text.as_bytes());
+        edited.push(body.slice(done..replaced.start));
+        edited.push(match text {
+            Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
+            Cow::Owned(text) => Bytes::from(text),
+        });
         done = replaced.end;
     }
-    edited.extend_from_slice(&body[done..]);
-    Bytes::from(edited)
+    edited.push(body.slice(done..));
+    edited
 }
 
 /// Reads `stream_options`: whether usage was asked for, and where to ask for it.

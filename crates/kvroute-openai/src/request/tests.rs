@@ -216,7 +216,7 @@ fn usage_is_injected_in_place() {
     let injected = |options: &str| {
         let body = format!("{{ {HELLO} , \"stream\":true{options}, \"x\" : 1.50 }}");
         let request = chat(&body).unwrap();
-        let upstream = request.upstream_body(INJECT);
+        let upstream = request.upstream_body(INJECT).to_bytes();
         (request.lacks_usage(), String::from_utf8(upstream.to_vec()).unwrap())
     };
     let body = |tail: &str| format!("{{ {HELLO} , \"stream\":true{tail}");
@@ -256,15 +256,16 @@ fn usage_is_injected_in_place() {
 fn a_whole_answer_and_a_refusing_worker_get_the_clients_own_bytes() {
     let whole = chat(&format!("{{{HELLO}}}")).unwrap();
     assert!(!whole.lacks_usage());
-    assert_eq!(whole.upstream_body(INJECT), whole.body());
+    assert_eq!(whole.upstream_body(INJECT).to_bytes(), whole.body());
     let stream = chat(&format!("{{{HELLO},\"stream\":true}}")).unwrap();
-    assert_eq!(stream.upstream_body(UpstreamEdits::default()), stream.body());
+    assert_eq!(stream.upstream_body(UpstreamEdits::default()).to_bytes(), stream.body());
 }
 
 #[test]
 fn an_engine_that_heeds_continuous_usage_alone_keeps_it() {
     let body = format!(r#"{{{HELLO},"stream":true,"stream_options":{{"continuous_usage_stats":true}}}}"#);
-    let sent = chat(&body).unwrap().upstream_body(UpstreamEdits { keep_continuous: true, ..INJECT });
+    let sent =
+        chat(&body).unwrap().upstream_body(UpstreamEdits { keep_continuous: true, ..INJECT }).to_bytes();
     assert_eq!(sent, body.replace("true}}", r#"true,"include_usage":true}}"#).as_bytes());
 }
 
@@ -272,11 +273,11 @@ fn an_engine_that_heeds_continuous_usage_alone_keeps_it() {
 fn an_alias_becomes_the_models_own_name_beside_the_injected_usage() {
     let body = format!(r#"{{"stream_options":{{}},"model": "qwen" ,{HELLO},"stream":true}}"#);
     let edits = UpstreamEdits { model: Some("qwen3-\"8b\""), ..INJECT };
-    let sent = chat(&body).unwrap().upstream_body(edits);
+    let sent = chat(&body).unwrap().upstream_body(edits).to_bytes();
     let expected = body.replace("{}", r#"{"include_usage":true}"#).replace(r#""qwen""#, r#""qwen3-\"8b\"""#);
     assert_eq!(sent, expected.as_bytes());
     let unnamed = chat(&format!("{{{HELLO}}}")).unwrap();
-    assert_eq!(unnamed.upstream_body(edits), unnamed.body());
+    assert_eq!(unnamed.upstream_body(edits).to_bytes(), unnamed.body());
 }
 
 /// Bodies in any order, spacing and with strange neighbours.
@@ -314,7 +315,7 @@ proptest! {
     fn only_the_injected_paths_differ((text, mut expected) in any_body()) {
         let request = chat(&text).unwrap();
         prop_assert!(request.lacks_usage());
-        let upstream = request.upstream_body(INJECT);
+        let upstream = request.upstream_body(INJECT).to_bytes();
         let options = &mut expected["stream_options"];
         if options.is_null() {
             *options = json!({});
@@ -377,6 +378,7 @@ fn a_further_key_is_kept_as_it_is_written() {
 fn members_that_are_set_win_over_what_is_injected() {
     let request = chat(&format!(r#"{{{HELLO},"stream":true,"max_tokens":5,"model":"al"}}"#)).unwrap();
     let members = [("stream", Some("false")), ("stream_options", None), ("max_tokens", Some("1"))];
-    let sent = request.upstream_body(UpstreamEdits { model: Some("own"), members: &members, ..INJECT });
+    let sent =
+        request.upstream_body(UpstreamEdits { model: Some("own"), members: &members, ..INJECT }).to_bytes();
     assert_eq!(sent, format!(r#"{{{HELLO},"stream":false,"max_tokens":1,"model":"own"}}"#).as_bytes());
 }

@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Full};
 use kvroute_core::Phase;
 use kvroute_engine::EngineKind;
 use kvroute_metrics::{RetryReason, Stage};
+use kvroute_openai::UpstreamBody;
 use serde::de::IgnoredAny;
 use tokio::time::{Instant, timeout_at};
 
@@ -89,7 +90,7 @@ impl Answer {
     /// Sends a request to the attempt's worker and takes its answer: a stream up to its head, or to its first event where
     /// that may tell of a failure; anything else to its end.
     pub(super) async fn to(
-        request: Request<Full<Bytes>>,
+        request: Request<Full<UpstreamBody>>,
         attempt: &mut Attempt,
         limits: &Limits,
     ) -> Result<Self, Failure> {
@@ -115,7 +116,7 @@ impl Answer {
 }
 
 async fn head(
-    request: Request<Full<Bytes>>,
+    request: Request<Full<UpstreamBody>>,
     attempt: &mut Attempt,
     limits: &Limits,
 ) -> Result<Response<AnswerBody>, Failure> {

@@ -4,13 +4,13 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
 
-use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use kvroute_engine::WorkerStream;
+use kvroute_openai::UpstreamBody;
 
 use super::Target;
 
@@ -18,9 +18,9 @@ use super::Target;
 #[derive(Debug)]
 pub(super) struct Line {
     target: Target,
-    requests: SendRequest<Full<Bytes>>,
+    requests: SendRequest<Full<UpstreamBody>>,
     /// `None` once it has ended.
-    connection: Option<Connection<WorkerStream, Full<Bytes>>>,
+    connection: Option<Connection<WorkerStream, Full<UpstreamBody>>>,
     has_answered: bool,
 }
 
@@ -46,8 +46,8 @@ impl Line {
     /// Sends a request and returns the head of its answer.
     pub(super) async fn exchange(
         &mut self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>> {
+        request: Request<Full<UpstreamBody>>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Full<UpstreamBody>>>> {
         let mut answer = pin!(self.requests.try_send_request(request));
         let answer = std::future::poll_fn(|context| {
             drive(&mut self.connection, context);
@@ -71,7 +71,7 @@ impl Line {
 }
 
 /// How it ended is told by the answer or its body.
-fn drive(connection: &mut Option<Connection<WorkerStream, Full<Bytes>>>, context: &mut Context<'_>) {
+fn drive(connection: &mut Option<Connection<WorkerStream, Full<UpstreamBody>>>, context: &mut Context<'_>) {
     if let Some(running) = connection
         && Pin::new(running).poll(context).is_ready()
     {

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -12,11 +11,12 @@ use hyper::client::conn::TrySendError;
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::TokioExecutor;
 use kvroute_engine::WorkerStream;
+use kvroute_openai::UpstreamBody;
 
 /// Sends requests over a connection that lives as long as anybody holds one of these, or reads an answer.
 #[derive(Clone, Debug)]
 pub(super) struct SharedLine {
-    requests: SendRequest<Full<Bytes>>,
+    requests: SendRequest<Full<UpstreamBody>>,
     has_answered: Arc<AtomicBool>,
 }
 
@@ -49,8 +49,8 @@ impl SharedLine {
     /// Sends a request and returns the head of its answer.
     pub(super) async fn exchange(
         &mut self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>> {
+        request: Request<Full<UpstreamBody>>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Full<UpstreamBody>>>> {
         let answer = self.requests.try_send_request(request).await?;
         self.has_answered.store(true, Ordering::Relaxed);
         Ok(answer)

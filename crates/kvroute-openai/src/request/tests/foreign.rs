@@ -14,7 +14,7 @@ fn a_response_tells_model_stream_bound_and_what_it_continues() {
     let Prompt::Foreign(input) = &request.prompt else { panic!("a prompt that was rendered") };
     assert_eq!(input.as_str(), r#"[ {"role":"user","content":"h\u00e9"} ]"#);
     assert!(!request.lacks_usage(), "its stream tells usage unasked");
-    assert_eq!(request.upstream_body(INJECT), request.body());
+    assert_eq!(request.upstream_body(INJECT).to_bytes(), request.body());
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn a_message_tells_model_stream_and_bound() {
     assert_eq!((request.stream, request.max_tokens, request.prompt.count()), (true, Some(7), 1));
     assert!(!request.lacks_usage() && !request.prompt_list && !request.bypasses_cache);
     let edits = UpstreamEdits { model: Some("own"), ..INJECT };
-    assert_eq!(request.upstream_body(edits), body.replace(r#""al""#, r#""own""#).as_bytes());
+    assert_eq!(request.upstream_body(edits).to_bytes(), body.replace(r#""al""#, r#""own""#).as_bytes());
 }
 
 #[test]

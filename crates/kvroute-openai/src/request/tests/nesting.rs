@@ -68,7 +68,8 @@ fn what_is_nested_less_passes() {
         let body = format!("{{{HELLO},\"prompt\":\"p\",\"x\":{}}}", nested(127, false));
         let request = ClientRequest::parse(endpoint, Bytes::from(body.clone())).unwrap();
         let members = [("y", Some("1"))];
-        let edited = request.upstream_body(UpstreamEdits { members: &members, ..UpstreamEdits::default() });
+        let edited =
+            request.upstream_body(UpstreamEdits { members: &members, ..UpstreamEdits::default() }).to_bytes();
         assert_eq!(
             edited.len(),
             body.len() + r#","y":1"#.len(),

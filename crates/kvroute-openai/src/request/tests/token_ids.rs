@@ -11,7 +11,7 @@ const ASK: UpstreamEdits<'_> = UpstreamEdits {
 };
 
 fn asked(body: &str) -> String {
-    let sent = chat(body).unwrap().upstream_body(ASK);
+    let sent = chat(body).unwrap().upstream_body(ASK).to_bytes();
     String::from_utf8(sent.to_vec()).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn a_client_that_asks_itself_sends_its_own_bytes() {
     for wish in ["true", "1", "\"yes\"", "[]"] {
         let request = chat(&format!("{{{HELLO},\"return_token_ids\":{wish}}}")).unwrap();
         assert!(request.return_token_ids && !request.lacks_token_ids(), "{wish}");
-        assert_eq!(request.upstream_body(ASK), request.body());
+        assert_eq!(request.upstream_body(ASK).to_bytes(), request.body());
     }
 }
 
@@ -46,9 +46,9 @@ fn a_client_that_asks_itself_sends_its_own_bytes() {
 fn an_echoed_prompt_vanished_from_the_answer() {
     let echo = completion(r#"{"prompt":"a","echo":true}"#).unwrap();
     assert!(!echo.lacks_token_ids());
-    assert_eq!(echo.upstream_body(ASK), echo.body());
+    assert_eq!(echo.upstream_body(ASK).to_bytes(), echo.body());
     let plain = completion(r#"{"prompt":"a","echo":false}"#).unwrap();
-    assert_eq!(plain.upstream_body(ASK), r#"{"prompt":"a","echo":false,"return_token_ids":true}"#);
+    assert_eq!(plain.upstream_body(ASK).to_bytes(), r#"{"prompt":"a","echo":false,"return_token_ids":true}"#);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn other_apis_are_not_asked() {
         let body = Bytes::from_static(br#"{"input":"a","messages":[],"return_token_ids":true}"#);
         let request = ClientRequest::parse(endpoint, body).unwrap();
         assert!(!request.lacks_token_ids() && !request.return_token_ids);
-        assert_eq!(request.upstream_body(ASK), request.body());
+        assert_eq!(request.upstream_body(ASK).to_bytes(), request.body());
     }
 }
 
@@ -65,7 +65,7 @@ fn other_apis_are_not_asked() {
 fn usage_and_ids_are_asked_for_side_by_side() {
     let body = format!("{{{HELLO},\"stream\":true,\"model\":\"a\"}}");
     let edits = UpstreamEdits { return_token_ids: true, model: Some("b"), ..INJECT };
-    let sent = chat(&body).unwrap().upstream_body(edits);
+    let sent = chat(&body).unwrap().upstream_body(edits).to_bytes();
     let expected = format!(
         r#"{{{HELLO},"stream":true,"model":"b","stream_options":{{"include_usage":true}},"return_token_ids":true}}"#
     );
@@ -83,7 +83,7 @@ proptest! {
         let text = text.replacen('{', &format!("{{{said}"), 1);
         let request = chat(&text).unwrap();
         prop_assert!(request.lacks_token_ids());
-        let upstream = request.upstream_body(ASK);
+        let upstream = request.upstream_body(ASK).to_bytes();
         expected["return_token_ids"] = json!(true);
         prop_assert_eq!(serde_json::from_slice::<Value>(&upstream).unwrap(), expected);
     }

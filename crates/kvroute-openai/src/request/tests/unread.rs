@@ -15,7 +15,11 @@ fn nothing_but_the_model_is_judged_where_load_decides() {
         let request = read(endpoint, odd).unwrap();
         assert_eq!((request.model.as_deref(), request.stream, request.choices), (Some("m"), false, 1));
         assert!(!request.lacks_usage() && !request.lacks_token_ids() && !request.prompt_list);
-        assert_eq!(request.upstream_body(INJECT), odd.as_bytes(), "the body is passed on as it is");
+        assert_eq!(
+            request.upstream_body(INJECT).to_bytes(),
+            odd.as_bytes(),
+            "the body is passed on as it is"
+        );
         let Prompt::Foreign(input) = &request.prompt else { panic!("{:?}", request.prompt) };
         assert_eq!(input.as_str(), r#"["a",1.50]"#);
     }
@@ -26,7 +30,10 @@ fn an_alias_is_all_that_changes_in_the_body() {
     for endpoint in by_load() {
         let request = read(endpoint, r#"{"query": "q" , "model" :"alias","documents":["d"]}"#).unwrap();
         let edits = UpstreamEdits { model: Some("m"), ..UpstreamEdits::default() };
-        assert_eq!(request.upstream_body(edits), &br#"{"query": "q" , "model" :"m","documents":["d"]}"#[..]);
+        assert_eq!(
+            request.upstream_body(edits).to_bytes(),
+            &br#"{"query": "q" , "model" :"m","documents":["d"]}"#[..]
+        );
     }
 }
 
