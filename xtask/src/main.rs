@@ -7,6 +7,7 @@
 
 mod bless;
 mod cache;
+mod dist;
 mod fuzz;
 mod lint;
 mod peers;
@@ -36,6 +37,8 @@ enum Task {
     Lint,
     /// Runs the fuzz targets for a while, each from its seeds.
     Fuzz(fuzz::Options),
+    /// Builds the binary that is packaged, optimised by what a run of it does: two builds, some ten minutes.
+    Dist,
     /// Sets up the real peers of the tests and prints their environment, to be used as `eval "$(cargo xtask peers)"`.
     Peers,
     /// Trains the demo tokenizer from its corpus and makes the demo model of llama.cpp around it.
@@ -62,6 +65,7 @@ fn run(task: Task) -> Result<()> {
         Task::Bless => bless::run_all(),
         Task::Lint => lint::run(),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Dist => dist::run_all(),
         Task::Peers => print_peers(),
         Task::TrainTokenizer { check } => tokenizer::train(check),
     }

@@ -15,6 +15,7 @@ use rcgen::{
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::SingleCertAndKey;
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -27,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Somebody who issues certificates, and the folder where they are.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    folder: PathBuf,
+    folder: TempDir,
 }
 
 /// The two files of one end.
@@ -38,19 +39,18 @@ struct Pair {
 
 impl Authority {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("kvroute-tls-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
-        std::fs::write(folder.join("ca.pem"), certificate.pem()).unwrap();
+        std::fs::write(folder.path().join("ca.pem"), certificate.pem()).unwrap();
         Self { issuer: Issuer::new(params, key), folder }
     }
 
     fn ca(&self) -> PathBuf {
-        self.folder.join("ca.pem")
+        self.folder.path().join("ca.pem")
     }
 
     fn issue(&self, name: &str) -> Pair {
@@ -66,8 +66,8 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let stem = name.replace([':', '.'], "-");
         let pair = Pair {
-            certificate: self.folder.join(format!("{stem}.pem")),
-            key: self.folder.join(format!("{stem}.key")),
+            certificate: self.folder.path().join(format!("{stem}.pem")),
+            key: self.folder.path().join(format!("{stem}.key")),
         };
         std::fs::write(&pair.certificate, certificate.pem()).unwrap();
         std::fs::write(&pair.key, key.serialize_pem()).unwrap();
@@ -217,11 +217,11 @@ fn files_that_cannot_be_used_are_named_with_what_is_wrong() {
         params.not_before = date_time_ymd(2901, 1, 1);
         params.not_after = date_time_ymd(2902, 1, 1);
     });
-    let garbage = authority.folder.join("garbage.pem");
+    let garbage = authority.folder.path().join("garbage.pem");
     std::fs::write(&garbage, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
-    let empty = authority.folder.join("empty.pem");
+    let empty = authority.folder.path().join("empty.pem");
     std::fs::write(&empty, "nothing\n").unwrap();
-    let missing = authority.folder.join("missing.pem");
+    let missing = authority.folder.path().join("missing.pem");
     for (certificate, key, file, problem) in [
         (&missing, &one.key, "missing.pem", "cannot be read"),
         (&one.certificate, &missing, "missing.pem", "cannot be read"),
@@ -237,7 +237,7 @@ fn files_that_cannot_be_used_are_named_with_what_is_wrong() {
         assert!(error.contains(file) && error.contains(problem), "{file}, {problem}: {error}");
     }
     assert!(one.load().is_ok());
-    let all = authority.folder.join("all.pem");
+    let all = authority.folder.path().join("all.pem");
     let text = [&one.key, &one.certificate].map(|file| std::fs::read_to_string(file).unwrap()).concat();
     std::fs::write(&all, text).unwrap();
     assert!(Identity::load(&all, &all).is_ok(), "one file may hold both");

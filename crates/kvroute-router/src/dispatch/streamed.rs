@@ -126,3 +126,77 @@ impl Streamed {
         Poll::Ready(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use http::Request;
+    use http_body_util::Full;
+    use kvroute_engine::UpstreamTls;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinSet;
+
+    use super::*;
+    use crate::upstream::Upstream;
+
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+
+    /// A stream whose worker has sent its head and nothing else, and the worker's end of it.
+    async fn begun() -> (Streamed, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}/", listener.local_addr().unwrap());
+        let upstream = Upstream::new(Duration::from_secs(5), &UpstreamTls::default());
+        let worker = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            socket.read_buf(&mut Vec::new()).await.unwrap();
+            socket.write_all(HEAD).await.unwrap();
+            socket
+        };
+        let request = Request::builder().uri(address).body(Full::default()).unwrap();
+        let (answer, socket) = tokio::join!(upstream.send(request), worker);
+        (Streamed::unread(answer.unwrap().into_body()), socket)
+    }
+
+    async fn next(stream: &mut Streamed) -> Option<Result<Bytes, hyper::Error>> {
+        poll_fn(|context| stream.poll_piece(context)).await
+    }
+
+    #[tokio::test]
+    async fn what_came_at_once_is_one_piece_and_what_comes_later_another() {
+        let (mut stream, mut socket) = begun().await;
+        socket.write_all(b"5\r\nfirst\r\n7\r\n, other\r\n6\r\n, last\r\n").await.unwrap();
+        assert_eq!(next(&mut stream).await.unwrap().unwrap(), "first, other, last");
+        socket.write_all(b"5\r\nlater\r\n0\r\n\r\n").await.unwrap();
+        assert_eq!(next(&mut stream).await.unwrap().unwrap(), "later");
+        assert!(next(&mut stream).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn what_came_before_a_stream_broke_is_handed_on_before_the_error() {
+        let (mut stream, mut socket) = begun().await;
+        socket.write_all(b"5\r\nfirst\r\n6\r\n, last\r\nno length\r\n").await.unwrap();
+        assert_eq!(next(&mut stream).await.unwrap().unwrap(), "first, last");
+        assert!(next(&mut stream).await.unwrap().is_err());
+        assert!(next(&mut stream).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_is_faster_than_the_client_is_read_piece_by_piece() {
+        let (mut stream, mut socket) = begun().await;
+        let chunk = [b"4000\r\n".as_slice(), &[b'x'; 0x4000], b"\r\n"].concat();
+        let (sent, chunks) = (64, [chunk.repeat(64), b"0\r\n\r\n".to_vec()].concat());
+        let mut writing = JoinSet::new();
+        writing.spawn(async move { socket.write_all(&chunks).await.unwrap() });
+        let mut length = 0;
+        while let Some(piece) = next(&mut stream).await {
+            let piece = piece.unwrap();
+            assert!(piece.len() < 2 * LARGEST_PIECE, "{}", piece.len());
+            length += piece.len();
+        }
+        writing.join_all().await;
+        assert_eq!(length, sent * 0x4000);
+    }
+}
