@@ -48,7 +48,7 @@ fn check(endpoint: Endpoint, request: &ClientRequest) {
 fn check_members(request: &ClientRequest) {
     let members = [("stream", Some("false")), ("model", None), ("n\"ew", Some("[1.50]")), ("prompt", None)];
     let edits = UpstreamEdits { members: &members, ..UpstreamEdits::default() };
-    let edited = request.upstream_body(edits);
+    let edited = request.upstream_body(edits).to_bytes();
     let Ok(mut expected) = serde_json::from_slice::<Map<String, Value>>(request.body()) else { return };
     for (name, json) in members {
         match json {
@@ -85,7 +85,7 @@ fn check_continued(request: &ClientRequest) {
 }
 
 fn check_edits(endpoint: Endpoint, request: &ClientRequest, edits: UpstreamEdits<'_>) {
-    let upstream = request.upstream_body(edits);
+    let upstream = request.upstream_body(edits).to_bytes();
     let injected = edits.inject_usage && request.lacks_usage();
     let asked_for_ids = edits.return_token_ids && request.lacks_token_ids();
     let again = ClientRequest::parse(endpoint, upstream.clone()).expect("an edited body is still a request");
