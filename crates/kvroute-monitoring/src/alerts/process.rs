@@ -49,5 +49,13 @@ pub(super) fn alerts(spelling: &Spelling) -> Vec<Alert> {
                 "Router {{ $labels.instance }} has used {{ $value | humanizePercentage }} of the file descriptors \
                  that it may have; a stream needs two. Beyond the limit clients are not let in.",
             ),
+        Alert::new("KvrouteDiscoveryFailing", Severity::Warning, "5m")
+            .when(spelling.now(rows::DISCOVERY_FAILING), "==", 1.0)
+            .says(
+                "workers of pool {{ $labels.pool }} cannot be looked up",
+                "Router {{ $labels.instance }} has not found the workers of pool {{ $labels.pool }} for five minutes: \
+                 it goes on with those that it knew. One that comes gets no requests, one that went is still asked. \
+                 GET /api/discovery says why.",
+            ),
     ]
 }

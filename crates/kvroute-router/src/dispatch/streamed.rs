@@ -33,7 +33,7 @@ pub(crate) struct Streamed {
     begun: Option<Bytes>,
     /// `None` once it has ended.
     rest: Option<AnswerBody>,
-    /// How it ended, behind a piece that is handed on before.
+    /// How it broke, behind a piece that is handed on before.
     failed: Option<hyper::Error>,
     began_with_fault: bool,
 }
@@ -76,19 +76,19 @@ impl Streamed {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, hyper::Error>>> {
-        let Some(first) = self.begun.take().filter(|begun| !begun.is_empty()) else {
-            return match ready!(self.poll_rest(context)) {
-                Some(Ok(first)) => Poll::Ready(Some(Ok(self.joined(first, context)))),
-                end => Poll::Ready(end),
-            };
-        };
-        Poll::Ready(Some(Ok(first)))
+        if let Some(begun) = self.begun.take().filter(|begun| !begun.is_empty()) {
+            return Poll::Ready(Some(Ok(begun)));
+        }
+        Poll::Ready(match ready!(self.poll_rest(context)) {
+            Some(Ok(first)) => Some(Ok(self.joined(first, context))),
+            end => end,
+        })
     }
 
     /// This piece and those behind it that are there.
     fn joined(&mut self, first: Bytes, context: &mut Context<'_>) -> Bytes {
         let mut several = BytesMut::new();
-        while first.len() + several.len() < LARGEST_PIECE {
+        while first.len().max(several.len()) < LARGEST_PIECE {
             match self.poll_rest(context) {
                 Poll::Ready(Some(Ok(next))) => {
                     if several.is_empty() {

@@ -4,6 +4,7 @@ use crate::rule_tests::{Case, case};
 
 const ROUTER: [(&str, &str); 2] = [("job", "kvroute"), ("instance", "r:9090")];
 const BUILD: [(&str, &str); 3] = [("job", "kvroute"), ("instance", "r:9090"), ("version", "1")];
+const POOL: [(&str, &str); 3] = [("job", "kvroute"), ("instance", "r:9090"), ("pool", "0")];
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
@@ -31,6 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ];
     cases.extend(restarting());
     cases.extend(file_descriptors());
+    cases.extend(discovery());
     cases
 }
 
@@ -63,6 +65,17 @@ fn file_descriptors() -> Vec<Case> {
             .given(rows::PROCESS_OPEN_FDS, &ROUTER, "900+0x60")
             .given(rows::PROCESS_MAX_FDS, &ROUTER, "1000+0x60")
             .stays_silent(&["10m"]),
+    ]
+}
+
+fn discovery() -> Vec<Case> {
+    let given = |title, failing| {
+        case("KvrouteDiscoveryFailing", title).given(rows::DISCOVERY_FAILING, &POOL, failing)
+    };
+    vec![
+        given("no look succeeds", "0 0 1+0x60").fires("10m", &POOL, "1"),
+        given("every look succeeds", "0+0x60").stays_silent(&["10m"]),
+        given("looks fail now and then", "0 1 1 0 1 1 1 0 1 0+0x60").stays_silent(&["3m", "9m"]),
     ]
 }
 
