@@ -12,8 +12,9 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::Registry;
 
-/// Entries that are kept; of more, the oldest are forgotten.
-const KEPT: usize = 100_000;
+/// Entries that are kept of each message; of more, the oldest are forgotten. A message that comes often leaves those alone that
+/// come now and then.
+const KEPT: usize = 20_000;
 
 /// One entry of the log.
 #[derive(Clone, Debug)]
@@ -31,11 +32,18 @@ pub struct LogEntry {
 /// The log of this process from the first call to [`CapturedLog::start`] on. Tests of one process share it.
 #[derive(Clone, Debug)]
 pub struct CapturedLog {
-    entries: Arc<Mutex<VecDeque<LogEntry>>>,
+    entries: Arc<Mutex<Entries>>,
 }
 
 struct Capture {
-    entries: Arc<Mutex<VecDeque<LogEntry>>>,
+    entries: Arc<Mutex<Entries>>,
+}
+
+/// By their messages, each with its number in the order of all.
+#[derive(Debug, Default)]
+struct Entries {
+    next: u64,
+    by_message: BTreeMap<String, VecDeque<(u64, LogEntry)>>,
 }
 
 #[derive(Default)]
@@ -71,7 +79,11 @@ impl CapturedLog {
 
     /// Every entry that satisfies a condition, in order.
     pub fn entries(&self, condition: impl Fn(&LogEntry) -> bool) -> Vec<LogEntry> {
-        self.entries.lock().iter().filter(|entry| condition(entry)).cloned().collect()
+        let entries = self.entries.lock();
+        let meant = entries.by_message.values().flatten().filter(|(_, entry)| condition(entry));
+        let mut meant: Vec<_> = meant.cloned().collect();
+        meant.sort_by_key(|(number, _)| *number);
+        meant.into_iter().map(|(_, entry)| entry).collect()
     }
 }
 
@@ -91,11 +103,20 @@ impl<S: Subscriber> Layer<S> for Capture {
         event.record(&mut reader);
         let Reader { message, fields } = reader;
         let entry = LogEntry { at: Instant::now(), level: *event.metadata().level(), message, fields };
-        let mut entries = self.entries.lock();
-        if entries.len() == KEPT {
-            entries.pop_front();
+        self.entries.lock().push(entry);
+    }
+}
+
+// === impl Entries ===
+
+impl Entries {
+    fn push(&mut self, entry: LogEntry) {
+        let alike = self.by_message.entry(entry.message.clone()).or_default();
+        if alike.len() == KEPT {
+            alike.pop_front();
         }
-        entries.push_back(entry);
+        alike.push_back((self.next, entry));
+        self.next += 1;
     }
 }
 

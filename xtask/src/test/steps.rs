@@ -139,7 +139,7 @@ fn tests(context: &Context) -> Result<()> {
     let has_nextest =
         command("cargo").args(["nextest", "--version"]).output().is_ok_and(|out| out.status.success());
     if has_nextest {
-        let long: &[&str] = if context.long { &["--run-ignored", "all"] } else { &[] };
+        let long: &[&str] = if context.long { &["--profile", "long", "--run-ignored", "all"] } else { &[] };
         return run(context
             .testing("nextest")?
             .args(["run", "--workspace", "--locked", "--no-fail-fast"])
