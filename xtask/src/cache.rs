@@ -46,10 +46,7 @@ impl Cache {
             return Ok(entry);
         }
         eprintln!("setting up {name} in {}", entry.display());
-        if entry.exists() {
-            fs::remove_dir_all(&entry).with_context(|| format!("{} cannot be removed", entry.display()))?;
-        }
-        fs::create_dir_all(&entry)?;
+        let entry = fresh_folder(entry)?;
         make(&entry).with_context(|| format!("{name} could not be set up"))?;
         fs::write(stamp, recipe)?;
         Ok(entry)
@@ -69,6 +66,15 @@ pub(crate) fn target_folder() -> Result<PathBuf> {
         Some(folder) => std::path::absolute(PathBuf::from(folder)).context("CARGO_TARGET_DIR is not a path"),
         None => Ok(folder()?.join("target")),
     }
+}
+
+/// The folder, with nothing in it of an earlier time.
+pub(crate) fn fresh_folder(folder: PathBuf) -> Result<PathBuf> {
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("{} cannot be created", folder.display()))?;
+    Ok(folder)
 }
 
 fn folder() -> Result<PathBuf> {

@@ -11,34 +11,23 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::cache::{cargo, target_folder};
+use crate::cache::{cargo, fresh_folder, target_folder};
 use crate::shell::{command, output, run};
 
 /// Builds the binary and prints where it is.
 pub(crate) fn run_all() -> Result<()> {
-    let folder = fresh_folder()?;
+    let folder = target_folder()?.join("counted");
     let profile = folder.join("kvroute.profdata");
     let profdata = llvm_profdata()?;
     println!("\n1. a build that counts what it does");
     let counting = build(&folder.join("counting"), "-Cprofile-generate")?;
     println!("\n2. a run of it");
-    let counts = training::train(&counting, &folder)?;
+    let counts = training::train(&counting, &fresh_folder(folder.join("runs"))?)?;
     run(command(&profdata).arg("merge").arg("-o").arg(&profile).args(counts))?;
     println!("\n3. the build that goes by the counts");
     let built = build(&target_folder()?, &format!("-Cprofile-use={}", profile.display()))?;
     println!("\n{}", built.display());
     Ok(())
-}
-
-/// An empty folder for what this leaves behind; a build that was counted before is not built again.
-fn fresh_folder() -> Result<PathBuf> {
-    let folder = target_folder()?.join("counted");
-    let runs = training::runs_folder(&folder);
-    if runs.exists() {
-        std::fs::remove_dir_all(&runs).with_context(|| format!("{} cannot be removed", runs.display()))?;
-    }
-    std::fs::create_dir_all(&runs).with_context(|| format!("{} cannot be created", runs.display()))?;
-    Ok(folder)
 }
 
 /// The toolchain's own, because it must know the format of its compiler.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::cache::target_folder;
+use crate::cache::{fresh_folder, target_folder};
 use crate::shell::{command, root};
 use build::Binaries;
 
@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// Runs one target, prints what it reached or how it failed. True if it found nothing.
 fn fuzz(binaries: &Binaries, target: &str, seconds: u64) -> Result<bool> {
-    let folder = fresh_folder(target)?;
+    let folder = found_folder(target)?;
     let program = binaries.path(target);
     let output = command(&program)
         .args(["-seed=1", "-print_final_stats=1"])
@@ -79,13 +79,9 @@ fn fuzz(binaries: &Binaries, target: &str, seconds: u64) -> Result<bool> {
 }
 
 /// An empty folder for what a run finds.
-fn fresh_folder(target: &str) -> Result<PathBuf> {
-    let folder = target_folder()?.join("fuzz/found").join(target);
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
-    }
-    fs::create_dir_all(folder.join("corpus"))
-        .with_context(|| format!("{} cannot be created", folder.display()))?;
+fn found_folder(target: &str) -> Result<PathBuf> {
+    let folder = fresh_folder(target_folder()?.join("fuzz/found").join(target))?;
+    fresh_folder(folder.join("corpus"))?;
     Ok(folder)
 }
 

@@ -24,14 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A program that is ended by its id when nobody needs it any more.
 struct Running(Child);
 
-/// Where runs leave their counts.
-pub(super) fn runs_folder(folder: &Path) -> PathBuf {
-    folder.join("runs")
-}
-
-/// Runs the binary and returns the files with its counts.
-pub(super) fn train(binary: &Path, folder: &Path) -> Result<[PathBuf; 2]> {
-    let runs = runs_folder(folder);
+/// Runs the binary and returns the files with its counts, in this folder.
+pub(super) fn train(binary: &Path, runs: &Path) -> Result<[PathBuf; 2]> {
     let counts = ["demo", "router"].map(|name| runs.join(format!("{name}.profraw")));
     run_demo(binary, &counts[0])?;
     run_router(binary, &counts[1], &runs.join("engine-%p.profraw"))?;
@@ -66,8 +60,7 @@ fn run_router(binary: &Path, counts: &Path, counts_of_engines: &Path) -> Result<
     ]);
     router.args(["--listen", &planes[0].to_string(), "--admin-listen", &planes[1].to_string()]);
     router.args(engines.iter().flat_map(|address| ["--worker".to_owned(), format!("http://{address}")]));
-    let router = Running::start(router.env("LLVM_PROFILE_FILE", counts))?;
-    let listen = planes[0];
+    let (router, listen) = (Running::start(router.env("LLVM_PROFILE_FILE", counts))?, planes[0]);
     wait_for(listen, "/ready")?;
     let clients: Vec<_> =
         (0..CLIENTS).map(|client| thread::spawn(move || ask_often(listen, client))).collect();
